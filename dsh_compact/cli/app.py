@@ -1,0 +1,185 @@
+"""The typer app, and the one place where errors become exit codes.
+
+Start-up is a promise (see the benchmark of start-up): a command's module is imported only when
+that command runs or its own help is asked, and the help itself is plain text, laid out without
+rich. What the commands do, this module doesn't know.
+
+Exit codes beside those that the errors carry: 2 for wrong usage; 70 (EX_SOFTWARE) for a bug of
+ours, so that a script doesn't take a traceback for the 1 of a finding; 74 (EX_IOERR) when the
+result could not be written; 130 after Ctrl-C; 141 when the reader of our output left, as the shell
+reports SIGPIPE.
+"""
+
+import importlib
+import os
+from types import ModuleType
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from dsh_compact.cli import COMMANDS, io, is_there, module_name
+from dsh_compact.errors import DshcError
+from dsh_compact.version import __version__
+
+EXIT_BUG: Final = 70
+EXIT_OUTPUT: Final = 74
+EXIT_INTERRUPTED: Final = 130
+EXIT_READER_LEFT: Final = 141
+
+HELP_WIDTH: Final = 100
+"""Columns of a help text at most: longer lines are hard to read, however wide the terminal."""
+
+SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
+
+EPILOG: Final = """\b
+Exit codes:
+  0  done, or --expect met
+  1  a finding: damage, --expect not met, over the threshold with --check
+  2  wrong usage
+  3  overflow not recovered; the original error was reported
+  4  the log can't be used: unreadable, unsupported, owned by another process
+  5  the backend failed where nothing else decides
+
+"dshc COMMAND --help" explains a command, with examples."""
+
+
+class LazyGroup(TyperGroup):
+    """The group of all commands; it knows their names and imports the one that is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002, the base class's signature
+        """Return the commands' names, in the order of the help."""
+        return [name for rows in COMMANDS.values() for name in rows if is_there(name)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command, importing its module, or None if there is none of that name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        return _load(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands by section, without importing them."""
+        there = self.list_commands(ctx)
+        for section, rows in COMMANDS.items():
+            if lines := [(name, line) for name, line in rows.items() if name in there]:
+                with formatter.section(section):
+                    formatter.write_dl(lines)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Complete a command's name, without importing the commands."""
+        from typer._click.shell_completion import CompletionItem
+
+        there = self.list_commands(ctx)
+        return [
+            CompletionItem(name, help=line)
+            for rows in COMMANDS.values()
+            for name, line in rows.items()
+            if name in there and name.startswith(incomplete)
+        ] + super(TyperGroup, self).shell_complete(ctx, incomplete)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that `args` begin with; to a misspelt one, name its neighbours."""
+        if args[0].startswith("-") or args[0] in self.list_commands(ctx):
+            return super().resolve_command(ctx, args)
+        from difflib import get_close_matches
+
+        near = get_close_matches(args[0], self.list_commands(ctx))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        ctx.fail(f'there is no command "{args[0]}"{hint}')
+        raise AssertionError("ctx.fail raises")
+
+
+def run(words: list[str]) -> int:
+    """Run the command line `words`, without the program's name; return the exit code.
+
+    Every error ends here: one that we raise on purpose is a sentence on stderr and its own exit
+    code, anything else is a bug of ours and keeps its traceback.
+    """
+    io.prepare_streams()
+    try:
+        code = _dispatch(words)
+        io.flush()
+        return code
+    except DshcError as error:
+        io.notice(str(error))
+        return error.exit_code
+    except typer.TyperException as error:
+        io.notice(_usage_sentence(error))
+        return 2
+    except KeyboardInterrupt:
+        io.notice("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        io.abandon_stdout()
+        return EXIT_READER_LEFT
+    except io.OutputFailedError as error:
+        io.abandon_stdout()
+        io.notice(str(error))
+        return EXIT_OUTPUT
+    except Exception:  # noqa: BLE001, the last door: shown whole, and never mistaken for a finding
+        io.show_bug()
+        return EXIT_BUG
+
+
+def _dispatch(words: list[str]) -> int:
+    group = typer.main.get_command(_app())
+    if os.environ.get("_DSHC_COMPLETE"):
+        group.main(
+            args=words, prog_name="dshc"
+        )  # the shell asks for a completion; ends the process
+    try:
+        with group.make_context("dshc", list(words)) as context:
+            if not words:
+                io.aside(context.get_help())
+                return 2
+            return int(group.invoke(context) or 0)
+    except typer.Exit as done:
+        return done.exit_code
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        cls=LazyGroup,
+        name="dshc",
+        rich_markup_mode=None,
+        context_settings=dict(SETTINGS),
+        epilog=EPILOG,
+        help="Tell from a session's log whether a compaction really happened, and whether the "
+        "request may be sent again.",
+    )
+    app.callback()(_root)
+    return app
+
+
+def _root(
+    version: bool = typer.Option(
+        False, "--version", "-V", is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    if version:
+        io.emit_text(f"dshc {__version__}")
+        raise typer.Exit
+
+
+def _load(name: str) -> TyperCommand:
+    module = importlib.import_module(module_name(name))
+    one = typer.Typer(add_completion=False, rich_markup_mode=None)
+    one.command(name, context_settings=dict(SETTINGS), epilog=_epilog(module))(module.command)
+    command = typer.main.get_command(one)
+    assert isinstance(command, TyperCommand)
+    return command
+
+
+def _epilog(module: ModuleType) -> str:
+    r"""Return the examples as a paragraph that is not rewrapped: `\b` is click's mark for it."""
+    import textwrap
+
+    lines = textwrap.indent(textwrap.dedent(module.EXAMPLES).strip(), "  ")
+    return f"\b\nExamples:\n{lines}"
+
+
+def _usage_sentence(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context else "dshc"
+    message = error.format_message().strip().rstrip(".")
+    return f'{message}; see "{where} --help"'

@@ -1,0 +1,151 @@
+"""Where words leave the program: the result to stdout, notices to stderr, and nothing raw.
+
+Only this module (and the progress bar beside it) writes to a stream. It doesn't know what it
+writes: strings come from `dsh_compact.report`, whose foreign parts have passed `safe`.
+"""
+
+import contextlib
+import os
+import re
+import sys
+from typing import Any, Final, TextIO
+
+from dsh_compact.report.terminal import safe_block
+
+PLAIN_WIDTH: Final = 80
+"""Columns where the terminal doesn't tell how wide it is."""
+
+_RAW_IN_JSON: Final = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf"
+)
+"""DEL, C1 controls, invisible and direction-changing characters, as UTF-8: JSON allows them raw, a
+terminal may obey them. The same set as `report.terminal` escapes, less what JSON escapes itself."""
+
+
+class OutputFailedError(Exception):
+    """The result could not be written, though somebody is still reading: a full disk, say."""
+
+    def __init__(self, reason: OSError) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        """`the result can't be written: No space left on device`."""
+        return f"the result can't be written: {self.reason.strerror or self.reason}"
+
+
+def prepare_streams() -> None:
+    """Make both streams take every character: what an encoding lacks is shown as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="backslashreplace")
+
+
+def emit_text(text: str) -> None:
+    """Write `text` and a line feed to stdout; raise `OutputFailedError`, or BrokenPipeError."""
+    with _writing():
+        sys.stdout.write(text + "\n")
+
+
+def emit_json(value: Any) -> None:
+    """Write `value` as one line of JSON to stdout, the same bytes on a terminal and in a pipe.
+
+    Characters that a terminal may obey are written as JSON escapes: the same value to every parser.
+    """
+    with _writing():
+        sys.stdout.flush()
+        sys.stdout.buffer.write(_RAW_IN_JSON.sub(_json_escape, _json(value)) + b"\n")
+
+
+def notice(text: str) -> None:
+    """Write a notice to stderr, behind the program's name; control characters become visible."""
+    aside(f"dshc: {text}")
+
+
+def aside(text: str) -> None:
+    """Write `text` and a line feed to stderr; control characters become visible."""
+    with contextlib.suppress(OSError, ValueError):  # an aside nobody can read must not end the work
+        sys.stderr.write(safe_block(text) + "\n")
+
+
+def flush() -> None:
+    """Send what is buffered on its way, so that a failure is met here and not at the exit."""
+    with _writing():
+        sys.stdout.flush()
+
+
+def abandon_stdout() -> None:
+    """Give up on stdout, so that the interpreter finds nothing to complain about at the exit."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def show_bug() -> None:
+    """Print the traceback of the exception in flight, and whose fault it is."""
+    import traceback
+
+    notice(f"this is a bug in dsh-compact, please report it\n{traceback.format_exc()}")
+
+
+def console_width(stream: TextIO | None = None) -> int | None:
+    """Return the columns of the terminal behind `stream` (stdout), or None where there is none.
+
+    COLUMNS, where it is set to a number above zero, is believed in place of the terminal.
+    """
+    stream = stream or sys.stdout
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    if not is_terminal(stream):
+        return None
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or PLAIN_WIDTH
+    except (OSError, ValueError):
+        return PLAIN_WIDTH
+
+
+def use_color(stream: TextIO | None = None) -> bool:
+    """Tell whether colours are welcome on `stream` (stdout).
+
+    NO_COLOR forbids, FORCE_COLOR demands, a dumb terminal can't, and otherwise a terminal decides.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return os.environ.get("TERM") != "dumb" and is_terminal(stream or sys.stdout)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Tell whether a person sits behind `stream`; a closed stream has nobody."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+@contextlib.contextmanager
+def _writing() -> Any:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as reason:
+        raise OutputFailedError(reason) from reason
+
+
+def _json(value: Any) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # a lone surrogate, or an integer beyond 64 bits: the log may hold both
+        import json
+
+        return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+
+
+def _json_escape(match: re.Match[bytes]) -> bytes:
+    return f"\\u{ord(match[0].decode('utf-8')):04x}".encode("ascii")

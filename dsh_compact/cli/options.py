@@ -1,0 +1,54 @@
+"""Arguments and options that several commands share, spelt and explained once."""
+
+from pathlib import Path
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from dsh_compact.errors import UsageError
+
+DEMO_LOG: Final = Path(__file__).parent.parent / "data" / "session.jsonl"
+"""The session that ships inside the package."""
+
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object instead of text.")
+]
+
+Demo: TypeAlias = Annotated[
+    bool, typer.Option("--demo", help="Use the session that ships with dshc instead of a LOG.")
+]
+
+Log: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        metavar="LOG", show_default=False, help="A session log, its directory, or - for stdin."
+    ),
+]
+
+OptionalLog: TypeAlias = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[LOG]", show_default=False, help="A session log, its directory, or - for stdin."
+    ),
+]
+
+Logs: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="LOG...", show_default=False, help="Session logs, directories, or - for stdin."
+    ),
+]
+
+
+def log_or_demo(log: Path | None, *, demo: bool) -> Path:
+    """Return the one log that is meant; raise `UsageError` when that is not exactly one."""
+    return logs_or_demo([log] if log else [], demo=demo)[0]
+
+
+def logs_or_demo(logs: list[Path] | None, *, demo: bool) -> list[Path]:
+    """Return the logs that are meant: those named, or the built-in session; raise `UsageError`."""
+    if demo and logs:
+        raise UsageError("--demo stands in place of a LOG, and both were given", "leave one out")
+    if not demo and not logs:
+        raise UsageError("no LOG was given", "name a session log, or try --demo")
+    return [DEMO_LOG] if demo else list(logs or [])
