@@ -73,4 +73,5 @@ def module_name(command: str) -> str:
 
 def is_there(command: str) -> bool:
     """Tell whether the command's file exists: the table may name what is still to come."""
-    return Path(__file__).with_name(f"{command.replace('-', '_')}.py").is_file()
+    file = f"{command.replace('-', '_')}.py"
+    return any(Path(folder, file).is_file() for folder in __path__)

@@ -5,6 +5,7 @@ writes: strings come from `dsh_compact.report`, whose foreign parts have passed 
 """
 
 import contextlib
+import errno
 import os
 import re
 import sys
@@ -64,6 +65,8 @@ def notice(text: str) -> None:
 
 def aside(text: str) -> None:
     """Write `text` and a line feed to stderr; control characters become visible."""
+    if sys.stderr is None:  # the shell's `2>&-`
+        return
     with contextlib.suppress(OSError, ValueError):  # an aside nobody can read must not end the work
         sys.stderr.write(safe_block(text) + "\n")
 
@@ -128,6 +131,8 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 @contextlib.contextmanager
 def _writing() -> Any:
+    if sys.stdout is None:  # the shell's `>&-`
+        raise OutputFailedError(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
         yield
     except BrokenPipeError:

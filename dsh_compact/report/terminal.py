@@ -35,6 +35,10 @@ _OBEYED: Final = re.compile(
 _OBEYED_IN_BLOCK: Final = re.compile(_OBEYED.pattern.replace("[\x00-\x1f", "[\x00-\x08\x0b-\x1f"))
 """The same, less tab and line feed."""
 
+LONGEST_CELL: Final = 8
+"""Characters that one cell may hold, accents and joiners with it: no more are looked at, however many
+follow. An emoji of a family takes seven in two cells."""
+
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
 _SGR: Final[dict[Style, str]] = {
@@ -99,14 +103,14 @@ def clip(text: str, width_cells: int) -> str:
     """Return as much of `text` as fits into `width_cells`, an ellipsis telling of a cut."""
     if width_cells <= 0:
         return ""
-    if len(text) <= width_cells and cells(text) <= width_cells:
+    start = text[: width_cells * LONGEST_CELL]
+    if len(start) == len(text) and cells(text) <= width_cells:
         return text
-    head = text[: width_cells - 1]
-    if not head.isascii():
-        from rich.cells import set_cell_size
+    if start.isascii():
+        return start[: width_cells - 1] + ELLIPSIS
+    from rich.cells import set_cell_size
 
-        head = set_cell_size(head, min(cells(head), width_cells - 1)).rstrip(" ")
-    return head + ELLIPSIS
+    return set_cell_size(start, min(cells(start), width_cells - 1)).rstrip(" ") + ELLIPSIS
 
 
 # Tables -----------------------------------------------------------------------------------------

@@ -1,0 +1,30 @@
+# What a developer types; `just` lists it.
+
+bin := ".venv/bin"
+
+_list:
+    @just --justfile {{justfile()}} --list --unsorted
+
+# A fresh environment for development
+setup:
+    python3 -m venv .venv && {{bin}}/pip install -e '.[test]'
+
+# The tests, or some of them
+test *words:
+    {{bin}}/pytest {{words}}
+
+# Format, lint, types, layers
+check:
+    {{bin}}/ruff format . && {{bin}}/ruff check . && {{bin}}/mypy && {{bin}}/lint-imports
+
+# Write the commands' help into the README
+help:
+    {{bin}}/python tests/readme.py
+
+# How long commands take to start, as multiples of `python -c pass`
+start-up:
+    {{bin}}/python tests/benchmarks/start_up.py
+
+# All that must hold before a change lands, on a copy
+ci:
+    .ci/run

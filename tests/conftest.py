@@ -1,0 +1,39 @@
+"""What every test stands on: an environment without wishes of its own, copies of the real logs."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final
+
+import hypothesis
+import pytest
+
+LOGS: Final = Path(__file__).with_name("logs")
+"""The real logs: never written to, tests take copies."""
+
+WISHES: Final = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE")
+"""Variables by which a person shapes output; the tests say what they want themselves."""
+
+hypothesis.settings.register_profile(
+    "steady",
+    deadline=None,  # a busy machine is no failure of ours
+    derandomize=True,  # the same examples everywhere: a red run is red again
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
+
+
+@pytest.fixture(autouse=True)
+def _no_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*os.environ]:
+        if name in WISHES or name.startswith(("DSHC_", "_DSHC")):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder with a writable copy of every real log."""
+    folder = tmp_path / "logs"
+    shutil.copytree(LOGS, folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    return folder

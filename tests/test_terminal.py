@@ -1,0 +1,184 @@
+"""Foreign text is shown, never obeyed; tables fit the terminal."""
+
+import sys
+import unicodedata
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from dsh_compact.report.terminal import Column, Styled, cells, clip, safe, safe_block, styled, table
+
+ANY_TEXT: Final = st.text(st.characters(codec=None, categories=None), max_size=60)
+"""All of Unicode, lone surrogates too."""
+
+COLUMNS: Final = (
+    Column(name="log", shrinks=True, importance=3),
+    Column(name="tokens", align="right", importance=2),
+    Column(name="model", importance=1),
+)
+ROWS: Final = (("a-rather-long-name.jsonl", "1,200", "wide"), ("b.jsonl", "7", "narrow"))
+
+
+# Safe text ----------------------------------------------------------------------------------------
+
+
+def test_no_control_character_reaches_the_terminal() -> None:
+    """Of all code points, none that a terminal may obey or an encoding refuses is left as it is."""
+    shown = safe("".join(map(chr, range(sys.maxunicode + 1))))
+    left = {unicodedata.category(character) for character in shown}
+    assert not {"Cc", "Cs", "Zl", "Zp"} & left
+    turning = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+    assert not turning & {unicodedata.bidirectional(character) for character in shown}
+    shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("shown", "text"),
+    [
+        (r"\x1b[31mred", "\x1b[31mred"),
+        (r"\x9b2J", "\x9b2J"),
+        (r"\x00\x7f", "\x00\x7f"),
+        (r"a\nb\tc\rd", "a\nb\tc\rd"),
+        (r"\u202egpj.exe", "\u202egpj.exe"),
+        (r"\u2028\ud83d", "\u2028\ud83d"),
+        (r"\U000e0041", "\U000e0041"),
+        ("[red]not markup[/red]", "[red]not markup[/red]"),
+        ("größer 日本語 👩\u200d👩\u200d👧 a\u00a0b", "größer 日本語 👩\u200d👩\u200d👧 a\u00a0b"),
+    ],
+)
+def test_an_escape_is_shown_and_what_is_harmless_stays(shown: str, text: str) -> None:
+    """Each dangerous character becomes its escape; everything else is left alone."""
+    assert shown == safe(text)
+
+
+def test_a_limit_cuts_before_it_looks() -> None:
+    """With a limit, a text of any size costs what the limit costs, and the cut is shown."""
+    assert "xxx…" == safe("x" * 50_000_000, limit=3)
+    assert r"x\n…" == safe("x\n\n", limit=2)
+    assert "xxx" == safe("xxx", limit=3)
+
+
+def test_a_block_keeps_its_lines_and_tabs() -> None:
+    """Line feeds and tabs of a block stay; all else is shown as in a line."""
+    assert "a\n\tb\\x1b\\r" == safe_block("a\n\tb\x1b\r")
+
+
+@given(ANY_TEXT)
+def test_safe_text_is_safe_already(text: str) -> None:
+    """Making a safe text safe again changes nothing."""
+    assert safe(text) == safe(safe(text))
+    assert safe_block(text) == safe_block(safe_block(text))
+
+
+def test_a_style_is_there_only_with_colour() -> None:
+    """Without colour a styled text is the text."""
+    assert "x" == styled("x", "red", color=False)
+    assert "\x1b[31mx\x1b[0m" == styled("x", "red", color=True)
+
+
+# Widths -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shown", "text", "width"),
+    [
+        ("abc", "abc", 3),
+        ("ab…", "abcd", 3),
+        ("…", "abcd", 1),
+        ("", "abcd", 0),
+        ("日本", "日本", 4),
+        ("日…", "日本", 3),
+        ("…", "日本", 2),
+        ("e\u0301e\u0301", "e\u0301e\u0301", 2),
+        ("e\u0301…", "e\u0301e\u0301e\u0301", 2),
+        ("👩\u200d👩\u200d👧\u200d👦", "👩\u200d👩\u200d👧\u200d👦", 2),
+    ],
+)
+def test_a_clipped_text_fits(shown: str, text: str, width: int) -> None:
+    """What doesn't fit is cut at a cell's edge, and an ellipsis stands there."""
+    assert shown == clip(text, width)
+
+
+@given(ANY_TEXT.map(safe), st.integers(0, 30))
+def test_no_text_is_wider_than_it_may_be(text: str, width: int) -> None:
+    """Whatever the script, a clipped text takes at most its width, and a short one is untouched."""
+    clipped = clip(text, width)
+    assert cells(clipped) <= width
+    assert (clipped == text) == (cell_len(text) <= width)
+
+
+# Tables -------------------------------------------------------------------------------------------
+
+
+def test_a_table_aligns_its_columns() -> None:
+    """Each column is as wide as its widest cell; numbers stand right."""
+    assert (
+        table(COLUMNS, ROWS)
+        == """\
+log                       tokens  model
+a-rather-long-name.jsonl   1,200  wide
+b.jsonl                        7  narrow"""
+    )
+
+
+def test_totals_stand_below_a_rule() -> None:
+    """A line of totals is set off, and takes part in the widths."""
+    assert (
+        table(COLUMNS[1:], [row[1:] for row in ROWS], totals=("1,000,207", "2 models"))
+        == """\
+   tokens  model
+    1,200  wide
+        7  narrow
+-------------------
+1,000,207  2 models"""
+    )
+
+
+def test_a_narrow_table_shrinks_first() -> None:
+    """The column that may shrink gives way before any column leaves."""
+    assert (
+        table(COLUMNS, ROWS, width=25)
+        == """\
+log        tokens  model
+a-rather…   1,200  wide
+b.jsonl         7  narrow"""
+    )
+
+
+def test_a_narrower_table_loses_the_least_important_column() -> None:
+    """When shrinking is not enough, columns leave, the least important first."""
+    assert (
+        table(COLUMNS, ROWS, width=20)
+        == """\
+log           tokens
+a-rather-lo…   1,200
+b.jsonl            7"""
+    )
+    assert "log\na-r…\nb.j…" == table(COLUMNS, ROWS, width=4)
+
+
+@given(
+    st.lists(st.tuples(ANY_TEXT, ANY_TEXT, ANY_TEXT), max_size=4),
+    st.integers(1, 100),
+    st.booleans(),
+)
+def test_no_line_is_wider_than_the_terminal(
+    rows: list[tuple[str, str, str]], width: int, totals: bool
+) -> None:
+    """Whatever the cells hold, every row is one line, and it fits."""
+    lines = table(COLUMNS, rows, width=width, totals=ROWS[0] if totals else None).split("\n")
+    assert 1 + len(rows) + 2 * totals == len(lines)
+    assert all(cell_len(line) <= width for line in lines)
+
+
+def test_a_cell_has_its_style_around_the_text_only() -> None:
+    """Colours change no width, and a hostile cell can't bring its own."""
+    columns = (Column(name="log"), Column(name="state"))
+    rows = [(Styled("\x1b[5m", "red"), "ok")]
+    assert "log      state\n\\x1b[5m  ok" == table(columns, rows)
+    assert "\x1b[1mlog\x1b[0m      \x1b[1mstate\x1b[0m\n\x1b[31m\\x1b[5m\x1b[0m  ok" == table(
+        columns, rows, color=True
+    )
