@@ -79,11 +79,10 @@ def agrees(shown: str, real: str) -> bool:
 
 def help_section() -> str:
     """Return the help of all commands as the README shows it, from the real program."""
-    from dsh_compact.cli import COMMANDS, is_there
+    from dsh_compact.cli import names
 
-    names = [name for rows in COMMANDS.values() for name in rows if is_there(name)]
     parts = [_fenced("dshc --help")]
-    parts += [f"### dshc {name}\n\n{_fenced(f'dshc {name} --help')}" for name in names]
+    parts += [f"### dshc {name}\n\n{_fenced(f'dshc {name} --help')}" for name in names()]
     return "\n".join(parts)
 
 

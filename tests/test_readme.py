@@ -7,10 +7,9 @@ import pytest
 import readme
 from running import DSHC
 
-from dsh_compact.cli import COMMANDS, is_there
+from dsh_compact.cli import names
 
 TEXT: Final = readme.README.read_text("utf-8")
-COMMAND_NAMES: Final = [name for rows in COMMANDS.values() for name in rows if is_there(name)]
 EXAMPLES: Final = [
     path
     for path in sorted((readme.ROOT / "examples").rglob("*"))
@@ -41,7 +40,7 @@ def test_the_set_up_is_two_commands() -> None:
     assert "pip install '.[test]' && .venv/bin/pytest" in second
 
 
-@pytest.mark.parametrize("name", COMMAND_NAMES)
+@pytest.mark.parametrize("name", names())
 def test_a_command_is_documented(name: str) -> None:
     """Every command is shown outside the generated help, too."""
     before, _, rest = TEXT.partition(readme.HELP_BEGINS)

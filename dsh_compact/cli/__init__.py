@@ -71,7 +71,10 @@ def module_name(command: str) -> str:
     return f"{__name__}.{command.replace('-', '_')}"
 
 
-def is_there(command: str) -> bool:
-    """Tell whether the command's file exists: the table may name what is still to come."""
-    file = f"{command.replace('-', '_')}.py"
-    return any(Path(folder, file).is_file() for folder in __path__)
+def names() -> list[str]:
+    """Return the commands in the order of the table: those whose file exists.
+
+    The table may name what is still to come.
+    """
+    there = {file.stem for folder in __path__ for file in Path(folder).glob("*.py")}
+    return [name for rows in COMMANDS.values() for name in rows if name.replace("-", "_") in there]

@@ -18,7 +18,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from dsh_compact.cli import COMMANDS, io, is_there, module_name
+from dsh_compact.cli import COMMANDS, io, module_name, names
 from dsh_compact.errors import DshcError
 from dsh_compact.version import __version__
 
@@ -47,19 +47,17 @@ Exit codes:
 class LazyGroup(TyperGroup):
     """The group of all commands; it knows their names and imports the one that is asked for."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002, the base class's signature
+    def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands' names, in the order of the help."""
-        return [name for rows in COMMANDS.values() for name in rows if is_there(name)]
+        return names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command, importing its module, or None if there is none of that name."""
-        if cmd_name not in self.list_commands(ctx):
-            return None
-        return _load(cmd_name)
+        return _load(cmd_name) if cmd_name in names() else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands by section, without importing them."""
-        there = self.list_commands(ctx)
+        there = names()
         for section, rows in COMMANDS.items():
             if lines := [(name, line) for name, line in rows.items() if name in there]:
                 with formatter.section(section):
@@ -69,7 +67,7 @@ class LazyGroup(TyperGroup):
         """Complete a command's name, without importing the commands."""
         from typer._click.shell_completion import CompletionItem
 
-        there = self.list_commands(ctx)
+        there = names()
         return [
             CompletionItem(name, help=line)
             for rows in COMMANDS.values()
@@ -79,11 +77,11 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command that `args` begin with; to a misspelt one, name its neighbours."""
-        if args[0].startswith("-") or args[0] in self.list_commands(ctx):
+        if args[0].startswith("-") or args[0] in names():
             return super().resolve_command(ctx, args)
         from difflib import get_close_matches
 
-        near = get_close_matches(args[0], self.list_commands(ctx))
+        near = get_close_matches(args[0], names())
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         ctx.fail(f'there is no command "{args[0]}"{hint}')
         raise AssertionError("ctx.fail raises")
@@ -104,7 +102,7 @@ def run(words: list[str]) -> int:
         io.notice(str(error))
         return error.exit_code
     except typer.TyperException as error:
-        io.notice(_usage_sentence(error))
+        io.notice(_usage_sentence(error, words))
         return 2
     except KeyboardInterrupt:
         io.notice("interrupted")
@@ -151,14 +149,23 @@ def _app() -> typer.Typer:
     return app
 
 
-def _root(
-    version: bool = typer.Option(
-        False, "--version", "-V", is_eager=True, help="Show the version and exit."
-    ),
-) -> None:
-    if version:
+def _say_version(asked: bool) -> None:
+    if asked:
         io.emit_text(f"dshc {__version__}")
         raise typer.Exit
+
+
+def _root(
+    version: bool = typer.Option(  # noqa: ARG001, its callback has done all
+        False,
+        "--version",
+        "-V",
+        is_eager=True,
+        callback=_say_version,
+        help="Show the version and exit.",
+    ),
+) -> None:
+    """Stand behind the program's own options; the commands do the work."""
 
 
 def _load(name: str) -> TyperCommand:
@@ -178,8 +185,7 @@ def _epilog(module: ModuleType) -> str:
     return f"\b\nExamples:\n{lines}"
 
 
-def _usage_sentence(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    where = context.command_path if context else "dshc"
+def _usage_sentence(error: typer.TyperException, words: list[str]) -> str:
+    where = f"dshc {words[0]}" if words[0] in names() else "dshc"
     message = error.format_message().strip().rstrip(".")
     return f'{message}; see "{where} --help"'

@@ -79,6 +79,8 @@ def flush() -> None:
 
 def abandon_stdout() -> None:
     """Give up on stdout, so that the interpreter finds nothing to complain about at the exit."""
+    if sys.stdout is None:
+        return
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -89,7 +91,7 @@ def show_bug() -> None:
     """Print the traceback of the exception in flight, and whose fault it is."""
     import traceback
 
-    notice(f"this is a bug in dsh-compact, please report it\n{traceback.format_exc()}")
+    notice(f"this is a bug in dsh-compact, please report it\n{traceback.format_exc().rstrip()}")
 
 
 def console_width(stream: TextIO | None = None) -> int | None:

@@ -36,8 +36,8 @@ _OBEYED_IN_BLOCK: Final = re.compile(_OBEYED.pattern.replace("[\x00-\x1f", "[\x0
 """The same, less tab and line feed."""
 
 LONGEST_CELL: Final = 8
-"""Characters that one cell may hold, accents and joiners with it: no more are looked at, however many
-follow. An emoji of a family takes seven in two cells."""
+"""Characters that one cell may hold, accents and joiners with it; more are not looked at, whatever
+follows. An emoji of a family takes seven in two cells."""
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 

@@ -1,0 +1,72 @@
+"""A progress bar on stderr, for work that turns out to be long.
+
+Short work never shows it and never pays for it: rich is imported only when a terminal is there and
+the work has gone on for `PATIENCE_SECONDS`. The bar leaves no trace when the work ends.
+"""
+
+import sys
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from dsh_compact.cli import io
+from dsh_compact.report.terminal import safe
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+PATIENCE_SECONDS: Final = 0.5
+"""So long a person waits without wondering whether anything happens."""
+
+
+class Progress:
+    """A context in which `advance` reports work done; without a terminal it shows nothing.
+
+    `total` counts the same things as `advance`; None where nobody knows how many there will be.
+    With `in_bytes` they are shown as sizes.
+    """
+
+    def __init__(self, label: str, total: int | None = None, *, in_bytes: bool = False) -> None:
+        self._label = safe(label)
+        self._total = total
+        self._in_bytes = in_bytes
+        self._done = 0
+        self._begun_seconds = monotonic()
+        self._wanted = io.is_terminal(sys.stderr)
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def advance(self, count: int = 1) -> None:
+        """Report that `count` more is done."""
+        self._done += count
+        if not self._wanted:
+            return
+        if self._bar and self._task is not None:
+            self._bar.update(self._task, completed=self._done)
+        elif monotonic() - self._begun_seconds > PATIENCE_SECONDS:
+            self._show()
+
+    def _show(self) -> None:
+        from rich import progress
+        from rich.console import Console
+
+        amount = progress.DownloadColumn() if self._in_bytes else progress.MofNCompleteColumn()
+        label = progress.TextColumn("{task.description}", markup=False)
+        self._bar = progress.Progress(
+            label, progress.BarColumn(), amount, console=Console(stderr=True), transient=True
+        )
+        self._task = self._bar.add_task(self._label, total=self._total, completed=self._done)
+        self._bar.start()

@@ -1,0 +1,261 @@
+"""The command line as a whole: a command is one file, an error is a sentence and an exit code."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+from running import DSHC, Ran, dshc
+
+PROBE: Final = '''
+"""`dshc probe`: a command for the tests."""
+
+import os, signal, sys
+from pathlib import Path
+from typing import Annotated
+import typer
+from dsh_compact import errors
+from dsh_compact.cli import io, options
+
+EXAMPLES = """
+dshc probe log.jsonl      what one would type
+dshc probe --json [x]     markup is no markup
+"""
+
+def command(
+    log: options.OptionalLog = None,
+    do: Annotated[str, typer.Option(help="Python to run.")] = "",
+    json: options.Json = False,
+) -> int:
+    """Do what a test asks for."""
+    return eval(do) if do else 0
+'''
+
+DRIVER: Final = """
+import sys
+import dsh_compact.cli as cli
+cli.__path__.append({folder!r})
+cli.COMMANDS["Look"]["probe"] = "A command for the tests."
+from dsh_compact.__main__ import main
+sys.exit(main())
+"""
+"""Lets `dsh_compact.cli` have one file more: adding a command takes nothing else."""
+
+RAISE: Final = "(_ for _ in ()).throw({})"
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> list[str]:
+    """The words that run a `dshc` which has one more command, `probe`."""
+    folder = tmp_path / "commands"
+    folder.mkdir()
+    (folder / "probe.py").write_text(PROBE, "utf-8")
+    driver = tmp_path / "driver.py"
+    driver.write_text(DRIVER.format(folder=str(folder)), "utf-8")
+    return [sys.executable, str(driver)]
+
+
+def run(words: list[str], env: dict[str, str] | None = None) -> Ran:
+    """Run `words` to their end."""
+    done = subprocess.run(
+        words, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False
+    )
+    return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+# Help and version ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["--version"], ["-V"], ["-V", "nonsense"]])
+def test_the_version_is_one_line(words: list[str]) -> None:
+    """The version comes alone on stdout, by the short way and by the long one."""
+    assert Ran(code=0, out="dshc 0.1.0\n", err="") == dshc(*words)
+
+
+def test_the_module_is_the_command() -> None:
+    """`python -m dsh_compact` is `dshc`, and calls itself so."""
+    done = run([sys.executable, "-m", "dsh_compact", "nonsense"])
+    assert (
+        Ran(code=2, out="", err='dshc: there is no command "nonsense"; see "dshc --help"\n') == done
+    )
+
+
+def test_no_words_at_all_get_the_help() -> None:
+    """Without a command the help goes to stderr, and the usage was wrong."""
+    done = dshc()
+    assert (2, "", dshc("--help").out.strip()) == (done.code, done.out, done.err.strip())
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_a_command_explains_itself(probe: list[str], flag: str) -> None:
+    """Both help flags show what a command does and its examples as they were written."""
+    done = run([*probe, "probe", flag], {"COLUMNS": "100"})
+    assert (0, "") == (done.code, done.err)
+    assert "Do what a test asks for." in done.out
+    assert "Examples:\n    dshc probe log.jsonl      what one would type\n" in done.out
+    assert "    dshc probe --json [x]     markup is no markup\n" in done.out
+
+
+def test_the_help_lists_a_command_without_importing_it(probe: list[str], tmp_path: Path) -> None:
+    """The list comes from the table: even a command that can't be imported is in it."""
+    (tmp_path / "commands" / "probe.py").write_text("1 / 0", "utf-8")
+    done = run([*probe, "--help"])
+    assert (0, "") == (done.code, done.err)
+    assert "probe" in done.out
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence", "error"),
+    [
+        (2, "no such option; try another", "errors.UsageError('no such option', 'try another')"),
+        (4, "a.jsonl: line 7: it is gone", "errors.LogError('a.jsonl', 'it is gone', line=7)"),
+        (5, "backend b: it fell", "errors.BackendFailed('b', 'it fell')"),
+        (4, r"\x1b[2J\u202e: [red]", "errors.LogError('\\x1b[2J\\u202e', '[red]')"),
+        (130, "interrupted", "KeyboardInterrupt()"),
+    ],
+)
+def test_an_error_is_a_sentence_and_an_exit_code(
+    probe: list[str], code: int, sentence: str, error: str
+) -> None:
+    """What we raise on purpose is one safe sentence on stderr and its class's exit code."""
+    done = run([*probe, "probe", "--do", RAISE.format(error)])
+    assert Ran(code=code, out="", err=f"dshc: {sentence}\n") == done
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ('dshc: No such option: --nonsense; see "dshc probe --help"', ["probe", "--nonsense"]),
+        ('dshc: there is no command "prob"; did you mean probe?; see "dshc --help"', ["prob"]),
+        ("dshc: Option '--do' requires an argument; see \"dshc probe --help\"", ["probe", "--do"]),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_exit_2(
+    probe: list[str], sentence: str, words: list[str]
+) -> None:
+    """Wrong words are answered with what is wrong and where the help is."""
+    assert Ran(code=2, out="", err=f"{sentence}\n") == run([*probe, *words])
+
+
+def test_a_bug_keeps_its_traceback_and_is_no_finding(probe: list[str]) -> None:
+    """Any other exception shows its traceback, made safe, and exits with a code of its own."""
+    done = run([*probe, "probe", "--do", RAISE.format("ValueError('\\x1b[2J')")])
+    assert (70, "") == (done.code, done.out)
+    assert "bug in dsh-compact" in done.err
+    assert "Traceback" in done.err
+    assert done.err.endswith("ValueError: \\x1b[2J\n")
+
+
+def test_a_commands_number_is_the_exit_code(probe: list[str]) -> None:
+    """What `command` returns is what the process exits with."""
+    assert Ran(code=3, out="", err="") == run([*probe, "probe", "--do", "3"])
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_leaves_ends_the_command_quietly(probe: list[str]) -> None:
+    """`| head` gets what it wants; the rest ends as if by SIGPIPE, without a word."""
+    words = [*probe, "probe", "--do", "[io.emit_text('x' * 1000) for _ in range(10000)] and 0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert b"x" * 10 == process.stdout.read(10)
+    process.stdout.close()
+    with process.stderr:
+        assert b"" == process.stderr.read()
+    assert 141 == process.wait()
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_a_full_disk_is_no_success(probe: list[str], size: int) -> None:
+    """A result that can't be written, at once or only at the end, is said and is not exit 0."""
+    words = [*probe, "probe", "--do", f"io.emit_text('x' * {size})"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert 74 == done.returncode
+    assert "dshc: the result can't be written: No space left on device\n" == done.stderr
+
+
+@pytest.mark.parametrize(("code", "redirection"), [(74, ">&-"), (0, "2>&-"), (74, ">&- 2>&-")])
+def test_a_closed_stream_is_no_crash(probe: list[str], code: int, redirection: str) -> None:
+    """Without stdout the result can't be written; without stderr nobody hears a notice."""
+    do = "io.notice('hear') or io.emit_text('x')"
+    done = run(["bash", "-c", f'"$@" {redirection}', "bash", *probe, "probe", "--do", do])
+    heard = "dshc: hear\n" + "dshc: the result can't be written: Bad file descriptor\n" * (code > 0)
+    assert (code, "" if "2>" in redirection else heard) == (done.code, done.err)
+
+
+def test_ctrl_c_is_one_line_and_130(probe: list[str]) -> None:
+    """A real SIGINT in the middle of the work."""
+    do = "io.emit_text('ready') or io.flush() or __import__('time').sleep(60)"
+    process = subprocess.Popen(
+        [*probe, "probe", "--do", do], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert (130, b"dshc: interrupted\n") == (process.returncode, err)
+
+
+def test_an_encoding_that_lacks_a_character_is_no_crash(probe: list[str]) -> None:
+    """On an ASCII terminal, what ASCII lacks is shown as an escape."""
+    words = [*probe, "probe", "--do", "io.emit_text('größer') or io.notice('ü')"]
+    done = run(words, {"PYTHONIOENCODING": "ascii"})
+    assert Ran(code=0, out="gr\\xf6\\xdfer\n", err="dshc: \\xfc\n") == done
+
+
+# Completion ---------------------------------------------------------------------------------------
+
+
+def completed(words: str, shell: str, tmp_path: Path) -> list[str]:
+    """What the shell is told to offer for `words`."""
+    split = words.split(" ")
+    env = {
+        "_DSHC_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(split) - 1),
+        "_TYPER_COMPLETE_ARGS": words,
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    driver = [sys.executable, str(tmp_path / "driver.py")]
+    done = run(driver, env)
+    assert (0, "") == (done.code, done.err)
+    return done.out.strip().splitlines()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands(probe: list[str], tmp_path: Path, shell: str) -> None:
+    """Each shell is offered the commands that begin so, from the table."""
+    assert probe
+    offered = "\n".join(completed("dshc pro", shell, tmp_path))
+    assert "probe" in offered
+    assert "nonsense" not in offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_options(probe: list[str], tmp_path: Path, shell: str) -> None:
+    """A command's own options are offered."""
+    assert probe
+    assert "--json" in "\n".join(completed("dshc probe --js", shell, tmp_path))
+
+
+def test_bash_itself_completes_commands_and_files(logs: Path) -> None:
+    """A real bash, with the script that `--show-completion` prints, completes a command's name."""
+    env = {"_DSHC_COMPLETE": "source_bash", "PATH": f"{DSHC.parent}:{os.environ['PATH']}"}
+    script = run([str(DSHC)], env).out
+    assert "complete -o default" in script
+    ask = f"""{script}
+    COMP_WORDS=(dshc --vers) COMP_CWORD=1
+    _dshc_completion dshc --vers dshc
+    echo "${{COMPREPLY[@]}}"
+    """
+    done = run(["bash", "-c", ask], {"PATH": env["PATH"]})
+    assert Ran(code=0, out="--version\n", err="") == done
