@@ -22,10 +22,11 @@ from running import dshc
 pytestmark = [pytest.mark.harness, pytest.mark.timeout(900)]  # the first test may install the SDK
 
 WALL_TOKENS = 6_000
-FIRST_WORDS = "RUN: seq 1 2000"  # the oldest message: any compaction folds it first
-FOLDED = "\n1998\n1999\n2000\n"  # stands in the first command's output and nowhere else
+FIRST_WORDS = "RUN: seq -f 'alpha %g' 1 700"  # the oldest message: any compaction folds it first
+FOLDED = "alpha 699"  # stands in the first command's output and nowhere else
 SLEEP_SECONDS = 60  # longer than the harness is left alive
 CHECKPOINT = "<compacted-summary>"
+SEQ_KEYS = {"seq", "sourceEventSeqs", "startSeq", "endSeq", "throughSeq", "messageSeqs"}
 Record = dict[str, Any]
 
 
@@ -155,7 +156,7 @@ def test_a_session_killed_in_mid_turn_goes_on_after_compact(
 ) -> None:
     """The bracket belongs to the turn that the crash left open; the call stays, and is answered."""
     place = killed.place.copy(tmp_path / "home")
-    report_of("compact", place.log, "--force")
+    report_of("compact", place.log, "--force", "--retain-tokens", "100")
     whole = place.log.read_bytes()
     assert "completed" == resumed_turn(harness_python, place, provider)
     assert place.log.read_bytes().startswith(whole)
@@ -233,25 +234,42 @@ def seq_missing(records: list[Record]) -> list[Record]:
     return records[:place] + records[place + 1 :]
 
 
-def dead_bracket(records: list[Record]) -> list[Record]:
-    """A compaction that never ended, and another that started behind it."""
-    start = {"compactionId": "dead", "turn": None}
-    first = event("compaction/start", len(records) - 1, start)
-    return [
-        *records,
-        first,
-        event("compaction/start", len(records), {**start, "compactionId": "2"}),
-    ]
+def seq_used_again(records: list[Record]) -> list[Record]:
+    """The resuming process took for its first event the seq that its end-seed already had."""
+    return fallen_back(records, 1)
 
 
-@pytest.mark.parametrize("damage", [seq_repeated, seq_missing, dead_bracket])
+def seq_four_back(records: list[Record]) -> list[Record]:
+    """The resuming process had not read the last four events."""
+    return fallen_back(records, 4)
+
+
+def fallen_back(records: list[Record], by: int) -> list[Record]:
+    """Every event behind the newest resume counts `by` too low, and so do references to them."""
+    seed = next(x["seq"] for x in reversed(records) if x["type"] == "session/end-seed")
+
+    def moved(value: Any, key: str = "") -> Any:
+        match value:
+            case dict():
+                return {name: moved(inner, name) for name, inner in value.items()}
+            case list():
+                return [moved(inner, key) for inner in value]
+            case int() if key in SEQ_KEYS and value > seed:
+                return value - by
+        return value
+
+    return [moved(record) for record in records]
+
+
+@pytest.mark.parametrize("damage", [seq_repeated, seq_missing, seq_used_again, seq_four_back])
 def test_a_log_that_the_harness_refuses_is_resumed_after_repair(
     damage: Any, stuck: Ready, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
     """The harness refuses the damaged log, and resumes it once `dshc repair` has mended it."""
     place = stuck.place.copy(tmp_path / "home")
-    place.log.write_bytes(lines(damage(plain_reader.read(place.log.read_bytes()).records)))
     provider.wall_tokens = None
+    assert "completed" == resumed_turn(harness_python, place, provider, "Remember this line.")
+    place.log.write_bytes(lines(damage(plain_reader.read(place.log.read_bytes()).records)))
     with pytest.raises(RefusedError):
         resumed_turn(harness_python, place, provider)
     report_of("repair", place.log, "--in-place")
@@ -259,6 +277,7 @@ def test_a_log_that_the_harness_refuses_is_resumed_after_repair(
     assert "completed" == resumed_turn(harness_python, place, provider)
     assert place.log.read_bytes().startswith(repaired)
     assert FOLDED in provider.last.text
+    assert "Remember this line." in provider.last.text
 
 
 def test_repair_answers_a_dangling_call_as_the_harness_does(
