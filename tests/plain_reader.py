@@ -241,7 +241,8 @@ def read(data: bytes) -> Reading:
                 refused = ledger.refusal(line, record, fold)
             fold.extend(record)
         except RuleError as fault:
-            if not record and line == len(lines) > 1 and bad_frame is None:
+            undecodable = fault.rule in ("not-json", "not-utf8")
+            if undecodable and line == len(lines) > 1 and bad_frame is None:
                 torn = True  # the harness opens a log whose last line alone is damaged
             else:
                 broken = Broken(line=line, seq=claim(record), rule=fault.rule, detail=fault.detail)
