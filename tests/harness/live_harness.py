@@ -72,6 +72,7 @@ class LiveHarness:
         provider: ScriptedProvider,
         *,
         patches: tuple[Path, ...] = (),
+        environment: dict[str, str] | None = None,
     ) -> None:
         options = {
             "dsh_home": str(place.home),
@@ -81,8 +82,10 @@ class LiveHarness:
             "max_tokens": TURN_MAX_TOKENS,
             "base_url": provider.base_url,
             "api_key": "none",
-            "env": {"DSH_SYSTEM_PROMPT": SYSTEM_PROMPT},
+            "env": {"DSH_SYSTEM_PROMPT": SYSTEM_PROMPT, **(environment or {})},
             "request_timeout_seconds": PATIENCE_SECONDS,
+            # By default the SDK ends its runtime after a second, with events still unwritten.
+            "shutdown_timeout_seconds": PATIENCE_SECONDS,
         }
         self._place = place
         self._process = subprocess.Popen(

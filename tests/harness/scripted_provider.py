@@ -2,8 +2,10 @@
 
 The rule: a request longer than `wall_tokens` is refused in a real provider's words, any other is
 answered from the script. A user who says `RUN: a && b` gets the model's calls of `bash` with `a`
-and with `b`; everything else gets one sentence. A request with another completion budget than
-`TURN_MAX_TOKENS` is the harness's own summary request: it is answered with `summary`, or fails.
+and with `b`, one who says `CUT` a reply that its budget cut short, one who says `BREAK` a stream
+that breaks off, one who says `STALL` nothing for a minute; everything else gets one sentence. A
+request with another completion budget than `TURN_MAX_TOKENS` is the harness's own summary request:
+it is answered with `summary`, or fails.
 
 It speaks the part of Anthropic's messages API that the harness uses (`POST /v1/messages`,
 server-sent events), and keeps every request that arrived. It knows nothing of logs.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +29,8 @@ TURN_MAX_TOKENS = (
     500  # what the tests ask for in a turn; the harness summarises with its own 65,536
 )
 CHARACTERS_PER_TOKEN = 4
+STALL_SECONDS = 60  # longer than a harness that is to be killed lives
+RUNTIME_CONTEXT = "Current runtime context"  # the harness puts it behind the user's words
 OUTPUT_TOKENS = 50  # no script needs the true number
 
 
@@ -90,10 +95,11 @@ class ScriptedProvider:
             case "summarised":
                 blocks: list[Block] = [{"type": "text", "text": self.summary}]
             case "answered":
-                blocks = script(body["messages"], number)
+                blocks = script(last_word(body["messages"]), number)
             case _:
                 assert_never(outcome)
-        return 200, list(stream(blocks, model=body["model"], input_tokens=tokens))
+        events = list(stream(blocks, model=body["model"], input_tokens=tokens))
+        return 200, disturbed(events, last_word(body["messages"]))
 
     def _outcome(self, body: Block, tokens: int) -> Outcome:
         if self.wall_tokens is not None and tokens > self.wall_tokens:
@@ -187,10 +193,19 @@ def texts(content: str | list[Block]) -> Iterator[str]:
 # What is answered
 
 
-def script(messages: list[Block], number: int) -> list[Block]:
-    """The model's blocks for a request: calls where the user just said RUN, else one sentence."""
-    commands = commands_of(messages[-1]["content"])
-    if not commands:
+def last_word(messages: list[Block]) -> str:
+    """What the user said last; empty where results of tools stand behind it."""
+    for block in reversed(messages[-1]["content"]):
+        if block["type"] != "text":
+            return ""
+        if not block["text"].startswith(RUNTIME_CONTEXT):
+            return str(block["text"])
+    return ""
+
+
+def script(word: str, number: int) -> list[Block]:
+    """The model's blocks for the user's last word: calls where it says RUN, else one sentence."""
+    if not word.startswith("RUN: "):
         return [{"type": "text", "text": f"Done with request {number}: all looks right."}]
     calls: list[Block] = [
         {
@@ -199,7 +214,7 @@ def script(messages: list[Block], number: int) -> list[Block]:
             "name": "bash",
             "input": {"command": command},
         }
-        for place, command in enumerate(commands)
+        for place, command in enumerate(word.removeprefix("RUN: ").split(" && "))
     ]
     return [
         {"type": "thinking", "thinking": "I should run the requested command now."},
@@ -208,14 +223,23 @@ def script(messages: list[Block], number: int) -> list[Block]:
     ]
 
 
-def commands_of(content: list[Block]) -> list[str]:
-    """The commands of the newest user text that asks for some and has no results behind it yet."""
-    for block in reversed(content):
-        if block["type"] == "tool_result":
-            return []
-        if block["type"] == "text" and block["text"].startswith("RUN: "):
-            return str(block["text"]).removeprefix("RUN: ").split(" && ")
-    return []
+def disturbed(events: list[Block], word: str) -> list[Block]:
+    """The events of a reply, as the user's word wants them spoilt."""
+    match word:
+        case "CUT":
+            return [cut_short(event) for event in events]
+        case "BREAK":
+            return events[:3]
+        case "STALL":
+            time.sleep(STALL_SECONDS)
+    return events
+
+
+def cut_short(event: Block) -> Block:
+    """The same event, of a reply that reached its budget."""
+    if event["type"] != "message_delta":
+        return event
+    return {**event, "delta": {**event["delta"], "stop_reason": "max_tokens"}}
 
 
 def refusal(tokens: int, wall_tokens: int) -> Block:
