@@ -75,7 +75,7 @@ class LazyGroup(TyperGroup):
             if name in there and name.startswith(incomplete)
         ] + super(TyperGroup, self).shell_complete(ctx, incomplete)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that `args` begin with; to a misspelt one, name its neighbours."""
         if args[0].startswith("-") or args[0] in names():
             return super().resolve_command(ctx, args)
@@ -83,8 +83,7 @@ class LazyGroup(TyperGroup):
 
         near = get_close_matches(args[0], names())
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        ctx.fail(f'there is no command "{args[0]}"{hint}')
-        raise AssertionError("ctx.fail raises")
+        return ctx.fail(f'there is no command "{args[0]}"{hint}')
 
 
 def run(words: list[str]) -> int:
@@ -121,10 +120,8 @@ def run(words: list[str]) -> int:
 
 def _dispatch(words: list[str]) -> int:
     group = typer.main.get_command(_app())
-    if os.environ.get("_DSHC_COMPLETE"):
-        group.main(
-            args=words, prog_name="dshc"
-        )  # the shell asks for a completion; ends the process
+    if os.environ.get("_DSHC_COMPLETE"):  # a shell asks; typer answers and ends the process
+        group.main(args=words, prog_name="dshc")
     try:
         with group.make_context("dshc", list(words)) as context:
             if not words:
@@ -156,7 +153,7 @@ def _say_version(asked: bool) -> None:
 
 
 def _root(
-    version: bool = typer.Option(  # noqa: ARG001, its callback has done all
+    version: bool = typer.Option(
         False,
         "--version",
         "-V",
