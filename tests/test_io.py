@@ -49,6 +49,17 @@ def test_json_is_one_safe_line_of_the_same_value(
     assert line == safe(line[:-1]) + "\n"
 
 
+def test_json_and_text_escape_the_same_characters(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Of all characters, exactly those that a line of text shows as escapes are escapes in JSON."""
+    every = "".join(map(chr, [*range(0x20, 0xD800), *range(0xE000, sys.maxunicode + 1)]))
+    io.emit_json(every)
+    line = capfdbinary.readouterr().out.decode("utf-8")[1:-2]
+    assert every == json.loads(f'"{line}"')
+    assert {c for c in every if c == safe(c)} == {*line} | {"\\"}
+
+
 def test_numbers_beyond_64_bits_are_written_out(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     """A number of any size is printed as it is, with its neighbours in their order."""
     io.emit_json({"b": 10**30, "a": "\ud83d"})

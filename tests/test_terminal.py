@@ -1,4 +1,4 @@
-"""Foreign text is shown, never obeyed; tables fit the terminal."""
+"""Foreign text is shown, never obeyed, and takes no more room than it may."""
 
 import sys
 import unicodedata
@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from dsh_compact.report.terminal import Column, Styled, cells, clip, safe, safe_block, styled, table
+from dsh_compact.report.terminal import cells, clip, safe, safe_block, styled
 
 ANY_TEXT: Final = st.text(st.characters(codec=None, categories=None), max_size=60)
 """All of Unicode, lone surrogates too."""
-
-COLUMNS: Final = (
-    Column(name="log", shrinks=True, importance=3),
-    Column(name="tokens", align="right", importance=2),
-    Column(name="model", importance=1),
-)
-ROWS: Final = (("a-rather-long-name.jsonl", "1,200", "wide"), ("b.jsonl", "7", "narrow"))
 
 
 # Safe text ----------------------------------------------------------------------------------------
@@ -108,77 +101,3 @@ def test_no_text_is_wider_than_it_may_be(text: str, width: int) -> None:
     clipped = clip(text, width)
     assert cells(clipped) <= width
     assert (clipped == text) == (cell_len(text) <= width)
-
-
-# Tables -------------------------------------------------------------------------------------------
-
-
-def test_a_table_aligns_its_columns() -> None:
-    """Each column is as wide as its widest cell; numbers stand right."""
-    assert (
-        table(COLUMNS, ROWS)
-        == """\
-log                       tokens  model
-a-rather-long-name.jsonl   1,200  wide
-b.jsonl                        7  narrow"""
-    )
-
-
-def test_totals_stand_below_a_rule() -> None:
-    """A line of totals is set off, and takes part in the widths."""
-    assert (
-        table(COLUMNS[1:], [row[1:] for row in ROWS], totals=("1,000,207", "2 models"))
-        == """\
-   tokens  model
-    1,200  wide
-        7  narrow
--------------------
-1,000,207  2 models"""
-    )
-
-
-def test_a_narrow_table_shrinks_first() -> None:
-    """The column that may shrink gives way before any column leaves."""
-    assert (
-        table(COLUMNS, ROWS, width=25)
-        == """\
-log        tokens  model
-a-rather…   1,200  wide
-b.jsonl         7  narrow"""
-    )
-
-
-def test_a_narrower_table_loses_the_least_important_column() -> None:
-    """When shrinking is not enough, columns leave, the least important first."""
-    assert (
-        table(COLUMNS, ROWS, width=20)
-        == """\
-log           tokens
-a-rather-lo…   1,200
-b.jsonl            7"""
-    )
-    assert "log\na-r…\nb.j…" == table(COLUMNS, ROWS, width=4)
-
-
-@given(
-    st.lists(st.tuples(ANY_TEXT, ANY_TEXT, ANY_TEXT), max_size=4),
-    st.integers(1, 100),
-    st.booleans(),
-)
-def test_no_line_is_wider_than_the_terminal(
-    rows: list[tuple[str, str, str]], width: int, totals: bool
-) -> None:
-    """Whatever the cells hold, every row is one line, and it fits."""
-    lines = table(COLUMNS, rows, width=width, totals=ROWS[0] if totals else None).split("\n")
-    assert 1 + len(rows) + 2 * totals == len(lines)
-    assert all(cell_len(line) <= width for line in lines)
-
-
-def test_a_cell_has_its_style_around_the_text_only() -> None:
-    """Colours change no width, and a hostile cell can't bring its own."""
-    columns = (Column(name="log"), Column(name="state"))
-    rows = [(Styled("\x1b[5m", "red"), "ok")]
-    assert "log      state\n\\x1b[5m  ok" == table(columns, rows)
-    assert "\x1b[1mlog\x1b[0m      \x1b[1mstate\x1b[0m\n\x1b[31m\\x1b[5m\x1b[0m  ok" == table(
-        columns, rows, color=True
-    )

@@ -16,8 +16,9 @@ from dsh_compact.report.terminal import safe_block
 PLAIN_WIDTH: Final = 80
 """Columns where the terminal doesn't tell how wide it is."""
 
-_RAW_IN_JSON: Final = re.compile(
-    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf"
+_RAW_IN_JSON: Final = (
+    rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]"
+    rb"|\xef\xbb\xbf|\xef\xbf[\xb9-\xbb]|\xf3\xa0[\x80\x81][\x80-\xbf]"
 )
 """DEL, C1 controls, invisible and direction-changing characters, as UTF-8: JSON allows them raw, a
 terminal may obey them. The same set as `report.terminal` escapes, less what JSON escapes itself."""
@@ -55,7 +56,7 @@ def emit_json(value: Any) -> None:
     """
     with _writing():
         sys.stdout.flush()
-        sys.stdout.buffer.write(_RAW_IN_JSON.sub(_json_escape, _json(value)) + b"\n")
+        sys.stdout.buffer.write(_json(value) + b"\n")
 
 
 def notice(text: str) -> None:
@@ -147,12 +148,18 @@ def _json(value: Any) -> bytes:
     import orjson
 
     try:
-        return orjson.dumps(value)
+        line = orjson.dumps(value)
     except TypeError:  # a lone surrogate, or an integer beyond 64 bits: the log may hold both
         import json
 
-        return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+        line = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return re.sub(_RAW_IN_JSON, _json_escape, line)
 
 
 def _json_escape(match: re.Match[bytes]) -> bytes:
-    return f"\\u{ord(match[0].decode('utf-8')):04x}".encode("ascii")
+    units = match[0].decode("utf-8").encode("utf-16-be")
+    return b"".join(
+        b"\\u" + units[i : i + 2].hex().encode("ascii") for i in range(0, len(units), 2)
+    )

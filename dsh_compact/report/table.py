@@ -1,0 +1,105 @@
+"""Tables of foreign text that fit the terminal.
+
+Laid out here and not by rich: `import rich.table` costs four times `python -c pass`, and a plain
+`measure` may cost nine in all. Every cell is made safe here; nothing reads markup.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from dsh_compact.report.terminal import Style, cells, clip, safe, styled
+
+GAP: Final = "  "
+"""What stands between two columns."""
+
+SHORTEST_CELLS: Final = 8
+"""A column that may shrink keeps at least so many cells; below that it tells nothing."""
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """One column of a table.
+
+    On a narrow terminal the columns that may shrink give way first, and then whole columns leave,
+    those of the smallest `importance` first; the most important one always stays.
+    """
+
+    name: str
+    align: Literal["left", "right"] = "left"
+    importance: int = 1
+    shrinks: bool = False
+
+
+class Styled(NamedTuple):
+    """A cell with a style, where colours are welcome."""
+
+    text: str
+    style: Style | None
+
+
+Cell: TypeAlias = str | Styled
+
+
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    width: int | None = None,
+    color: bool = False,
+    totals: Sequence[Cell] | None = None,
+) -> str:
+    """Lay out `rows` under `columns`, `totals` below a rule; no line is wider than `width` cells.
+
+    Cells are foreign text: they are made safe here. Without `width` nothing is cut. Lines end
+    without spaces and without a final line feed.
+    """
+    head = [Styled(safe(column.name), "bold") for column in columns]
+    body = [[_made_safe(cell) for cell in row] for row in rows]
+    foot = [[_made_safe(cell) for cell in totals]] if totals else []
+    natural = [max(cells(row[i].text) for row in (head, *body, *foot)) for i in range(len(columns))]
+    widths = _fit(columns, natural, width)
+    rule = ["-" * (sum(widths.values()) + len(GAP) * (len(widths) - 1))] if foot else []
+    above, below = (
+        [_line(columns, row, widths, color=color) for row in part] for part in ([head, *body], foot)
+    )
+    return "\n".join([*above, *rule, *below])
+
+
+def _made_safe(cell: Cell) -> Styled:
+    return (
+        Styled(safe(cell), None) if isinstance(cell, str) else Styled(safe(cell.text), cell.style)
+    )
+
+
+def _line(
+    columns: Sequence[Column], row: Sequence[Styled], widths: dict[int, int], *, color: bool
+) -> str:
+    shown = []
+    for i, width in widths.items():
+        text, style = clip(row[i].text, width), row[i].style
+        blanks = " " * (width - cells(text))
+        text = styled(text, style, color=color) if style else text
+        shown.append(blanks + text if columns[i].align == "right" else text + blanks)
+    return GAP.join(shown).rstrip(" ")
+
+
+def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> dict[int, int]:
+    """Return index → cells of the columns that are shown, in their order."""
+    widths = dict(enumerate(natural))
+    if width is None:
+        return widths
+    by_worth = sorted(widths, key=lambda i: (columns[i].importance, -i))
+    while True:
+        spare = width - sum(widths.values()) - len(GAP) * (len(widths) - 1)
+        for i in reversed([*widths]):
+            if spare < 0 and columns[i].shrinks:
+                give = min(-spare, max(0, widths[i] - max(SHORTEST_CELLS, cells(columns[i].name))))
+                widths[i] -= give
+                spare += give
+        if spare >= 0:
+            return widths
+        if len(widths) == 1:
+            return {i: max(1, width) for i in widths}
+        gone = next(i for i in by_worth if i in widths)
+        widths = {i: natural[i] for i in widths if i != gone}
