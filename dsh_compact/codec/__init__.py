@@ -1,0 +1,23 @@
+"""One record <-> one event, for every format: the only place where JSON is a dict and names are camelCase.
+
+`scan` reads lines in bulk and decodes no more than its caller needs, `decode` reads one record in
+full, `encode` writes the records that we write, `wire` holds the shapes on disk.
+"""
+
+from dsh_compact.codec.decode import (
+    decode,
+    decode_header,
+    decode_request_header,
+    decode_surface_event,
+    identity_of,
+)
+from dsh_compact.codec.scan import Scanner
+
+__all__ = [
+    "Scanner",
+    "decode",
+    "decode_header",
+    "decode_request_header",
+    "decode_surface_event",
+    "identity_of",
+]

@@ -1,0 +1,325 @@
+"""The shapes on disk, as `msgspec` reads them: only the fields that matter, everything else is skipped.
+
+Optional fields are optional on disk too. A record that does not fit its shape is damaged; the check
+is part of the decoding. JSON that `msgspec` rejects only for a lone surrogate (the harness is written
+in JavaScript, which allows them) is read again with the standard library.
+"""
+
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+import orjson
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from dsh_compact.errors import Damage, RuleBroken
+
+Shape = TypeVar("Shape")
+
+LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Record(Struct, rename="camel"):
+    """The envelope of an event; `data` stays undecoded until its type is known."""
+
+    type: str
+    seq: int
+    time: int | float = 0
+    data: Raw | UnsetType = UNSET
+    source_event_seqs: list[int | list[int]] | UnsetType = UNSET
+    surface_op: Any = UNSET
+    ignorable: bool = False
+
+
+class PackedRow(Struct):
+    """Format 0: a run of streamed pieces, one seq each."""
+
+    type: str
+    seq0: int
+    data: "PackedData"
+
+
+class PackedData(Struct):
+    """The pieces stand in `texts` or in `args`; `dt` holds the times between them."""
+
+    dt: list[int | float] = []
+    texts: list[str] | None = None
+    args: list[str] | None = None
+
+
+class SessionHeader(Struct, rename="camel"):
+    """The first record."""
+
+    type: str
+    version: int
+    id: str
+    created_at: int | float | None = None
+    cwd: str | None = None
+    is_seeded: bool = False
+
+
+class Source(Struct, rename="camel"):
+    """Where a message came from."""
+
+    kind: str = ""
+    call_id: str | None = None
+    compaction_id: str | None = None
+    plugin: str | None = None
+
+
+class Block(Struct, rename="camel"):
+    """A content block; which fields it has depends on its type."""
+
+    type: str
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    tool_call_id: str = ""
+    content: list["Block"] | UnsetType = UNSET
+    is_error: bool = False
+
+
+class Message(Struct, rename="camel"):
+    """A message whose blocks are all of kinds that we know."""
+
+    role: str = ""
+    content: list[Block] = []
+    id: str | None = None
+    source: Source | None = None
+    tool_call_id: str | None = None
+    is_error: bool = False
+
+
+class RawMessage(Struct, rename="camel"):
+    """A message whose blocks stay the bytes that stand in the log: some are of kinds nobody listed."""
+
+    role: str = ""
+    content: list[Raw] = []
+    id: str | None = None
+    source: Source | None = None
+    tool_call_id: str | None = None
+    is_error: bool = False
+
+
+class RawBlock(Struct, rename="camel"):
+    """A tool-result block with its content undecoded."""
+
+    type: str
+    tool_call_id: str = ""
+    content: list[Raw] = []
+    is_error: bool = False
+
+
+class Usage(Struct, rename="camel"):
+    """What a provider counted."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class Failure(Struct):
+    """How a request failed."""
+
+    message: str = ""
+    code: str | int | None = None
+    status: int | None = None
+
+
+class Reason(Struct):
+    """Why a stream finished or a turn ended."""
+
+    kind: str = ""
+    failure: Failure | None = None
+    error: Failure | None = None
+
+
+class Chunk(Struct):
+    """A piece of a stream; only its end matters."""
+
+    type: str = ""
+    reason: Reason | None = None
+
+
+class StreamItem(Struct):
+    """One entry of an embedded stream."""
+
+    chunk: Chunk | None = None
+
+
+class StepData(Struct, rename="camel"):
+    """`data` of everything that belongs to a turn or step; a message is skipped."""
+
+    turn: int | None = None
+    step: int | None = None
+    chunk: Chunk | None = None
+    stream: list[StreamItem] | None = None
+    reason: Reason | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class MessageData(Struct):
+    """`data` of a surface event that belongs to a step; its stream is skipped."""
+
+    turn: int | None = None
+    step: int | None = None
+    message: Raw | UnsetType = UNSET
+    usage: Usage | None = None
+
+
+class Config(Struct, rename="camel"):
+    """Whom a request goes to."""
+
+    provider: str = ""
+    model: str = ""
+    max_tokens: int | None = None
+
+
+class RequestHeader(Struct):
+    """What stands before the conversation in a request."""
+
+    config: Config
+    system: str | None = None
+    tools: Any = None
+
+
+class RequestContext(Struct, rename="camel"):
+    """The routed model."""
+
+    provider: str = ""
+    model: str = ""
+    context_window: int | None = None
+
+
+class Range(Struct):
+    """What a summary or prune shadows."""
+
+    start: int
+    end: int
+
+
+class Compaction(Struct, rename="camel"):
+    """`data` of all four compaction events."""
+
+    compaction_id: str = ""
+    turn: int | None = None
+    error: str | None = None
+    summary: Any = None
+    shadowed_range: Range | None = None
+    shadowed_seqs: list[int] = []
+    shadowed_token_count: int = 0
+    provider: str = ""
+    model: str = ""
+    max_tokens: int | None = None
+    usage: Usage | None = None
+
+
+class ReplaceOp(Struct, rename="camel"):
+    """Formats 3 and 4 name the ends `startSeq` and `endSeq`, format 0 `start` and `end`."""
+
+    op: str
+    start_seq: int | None = None
+    end_seq: int | None = None
+    start: int | None = None
+    end: int | None = None
+
+
+def read(raw: bytes | Raw, shape: type[Shape]) -> Shape:
+    """`raw` as `shape`; raises `RuleBroken` (not-json, not-utf8, too-deep, record-wrong)."""
+    try:
+        return msgspec.json.decode(raw, type=shape)
+    except msgspec.ValidationError as fault:
+        raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+    except (msgspec.DecodeError, RecursionError):
+        return convert(_keep_raw(load(bytes(raw)), shape), shape)
+
+
+def convert(value: Any, shape: type[Shape]) -> Shape:
+    """A parsed JSON value as `shape`; raises `RuleBroken` (record-wrong)."""
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as fault:
+        raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+
+
+def _keep_raw(value: Any, shape: type[Any]) -> Any:
+    """The fields that `shape` wants undecoded, as bytes again."""
+    field = _RAW_FIELDS.get(shape)
+    if field is not None and isinstance(value, dict) and field in value:
+        inner = value[field]
+        is_list = field == "content" and isinstance(inner, list)
+        value[field] = [Raw(dump(one)) for one in inner] if is_list else Raw(dump(inner))
+    return value
+
+
+_RAW_FIELDS: Final[dict[type[Any], str]] = {
+    Record: "data",
+    MessageData: "message",
+    RawMessage: "content",
+    RawBlock: "content",
+}
+
+
+def load(raw: bytes) -> Any:
+    """Any JSON value, lone surrogates included; raises `RuleBroken` (not-json, not-utf8, too-deep)."""
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as fault:
+        first = fault
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        raise RuleBroken(Damage.NOT_UTF8, f"byte {fault.start} is not UTF-8") from None
+    import json  # the standard library's parser accepts what JavaScript writes
+
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read") from None
+    except ValueError:
+        raise RuleBroken(Damage.NOT_JSON, f"not JSON: {first}") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def dump(value: Any) -> bytes:
+    """Compact JSON as JavaScript writes it: UTF-8, a lone surrogate escaped."""
+    try:
+        return orjson.dumps(value)
+    except (TypeError, orjson.JSONEncodeError):
+        import json
+
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        return LONE_SURROGATE.sub(_escape, text).encode()
+
+
+def fragment(raw: bytes) -> Any:
+    """JSON that stands in a value as it is; `dump` writes it byte for byte."""
+    return orjson.Fragment(raw)
+
+
+def dump_sorted(value: Any) -> bytes:
+    """The same JSON for equal values, whatever the order of their keys."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, orjson.JSONEncodeError):
+        import json
+
+        return json.dumps(value, sort_keys=True).encode()
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def utf16_length(text: str) -> int:
+    """How long `text` is in UTF-16 code units, as the harness counts."""
+    if text.isascii():
+        return len(text)
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2

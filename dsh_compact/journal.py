@@ -1,0 +1,305 @@
+"""The file as it is written: lock, append, flush; nothing else opens a log for writing.
+
+Rule 1: bytes are added behind the last good end and nowhere else, under the lock, in one write, and
+count only once the flush has returned. Rule 2: what could not be written whole is cut off again;
+where even that fails, the journal refuses every further append. It knows bytes, not events.
+
+The lock is the harness's own: a non-blocking exclusive `flock` on `session.lock` beside the log, never
+removed; format 0 had no such file, there the log itself is locked.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from dsh_compact import frames
+from dsh_compact.errors import ForeignAppend, LogError, OwnedLog, UnreadableLog, WriteFailed
+from dsh_compact.events import Place
+
+LOCK_NAME: Final = "session.lock"
+
+PRIVATE: Final = 0o600
+"""Conversations are nobody else's business: what we create is readable by its owner alone."""
+
+COMPARED_BYTES: Final = 4096
+"""How much of the tail is compared with what was read before something is put behind it."""
+
+_TRIES: Final = 8
+"""How often a lock file that was replaced under our hands is opened again."""
+
+
+class Disk:
+    """The operations that a crash may interrupt; tests put a failing disk here."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Writes at the end; returns how many bytes were taken."""
+        return os.write(fd, data)
+
+    def fsync(self, fd: int) -> None:
+        """Returns once everything written so far survives a crash."""
+        os.fsync(fd)
+
+    def truncate(self, fd: int, size_bytes: int) -> None:
+        """Cuts the file."""
+        os.ftruncate(fd, size_bytes)
+
+    def rename(self, source: str, target: str) -> None:
+        """Puts `source` in `target`'s place, at once."""
+        os.rename(source, target)
+
+
+class Journal:
+    """A log that we may write to, from opening to closing.
+
+    `end_bytes` is the offset behind the last record that is on disk.
+    """
+
+    def __init__(self, path: str, *, own_lock: bool, disk: Disk | None = None) -> None:
+        """Opens and locks an existing log; `own_lock`: lock the log itself (format 0).
+
+        Raises `UnreadableLog` (no regular file, no permission) and `OwnedLog`.
+        """
+        self.path = path
+        self._disk = disk or Disk()
+        self._refusal: str | None = None
+        self._fd = -1
+        self._lock_fd = -1 if own_lock else _locked_file(path)
+        try:
+            self._fd = _open_for_writing(path)
+            if own_lock:
+                _lock(self._fd, path, path)
+        except BaseException:
+            self.close()
+            raise
+        self._inode = os.fstat(self._fd).st_ino
+        self.end_bytes = 0
+        self._framed = os.pread(self._fd, 4, 0) == frames.MAGIC
+        self._tail = b""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        for fd in (self._fd, self._lock_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._fd = self._lock_fd = -1
+
+    def start_at(self, end_bytes: int) -> str | None:
+        """Declares that whole records end at `end_bytes`; cuts off what is torn behind.
+
+        What is cut is kept beside the log; returns its path, None where nothing was torn.
+        """
+        self.end_bytes = end_bytes
+        self._tail = self._read_tail()
+        torn_bytes = os.fstat(self._fd).st_size - end_bytes
+        if torn_bytes <= 0:
+            return None
+        kept = self._keep_beside(os.pread(self._fd, torn_bytes, end_bytes))
+        self._cut(end_bytes)
+        self._disk.fsync(self._fd)
+        return kept
+
+    def append(self, records: Sequence[bytes]) -> list[Place]:
+        """Puts `records` (lines without newlines) on disk, all or none; returns where each lies.
+
+        A framed log gets one frame. Raises `ForeignAppend` when the end is not what was read, and
+        `WriteFailed` when the disk refuses: in both cases the log is as it was.
+        """
+        if self._refusal is not None:
+            raise WriteFailed(self.path, self._refusal, remedy="open the log anew")
+        self._compare_end()
+        content = b"".join(b"%b\n" % record for record in records)
+        data = frames.pack(content) if self._framed else content
+        self._write(data)
+        places = self._places(records)
+        self.end_bytes += len(data)
+        self._tail = (self._tail + data)[-COMPARED_BYTES:]
+        return places
+
+    def _places(self, records: Sequence[bytes]) -> list[Place]:
+        frame, start = (self.end_bytes, 0) if self._framed else (-1, self.end_bytes)
+        places = []
+        for record in records:
+            places.append(Place(frame, start, len(record)))
+            start += len(record) + 1
+        return places
+
+    def _compare_end(self) -> None:
+        try:
+            inode = os.stat(self.path, follow_symlinks=False).st_ino
+        except OSError:
+            inode = -1
+        if inode != self._inode:
+            raise ForeignAppend(self.path, "the file was replaced while we had it open")
+        size = os.fstat(self._fd).st_size
+        if size != self.end_bytes or self._read_tail() != self._tail:
+            raise ForeignAppend(
+                self.path,
+                f"somebody else wrote to the log: it ended at byte {self.end_bytes} when it was read"
+                f" and ends at {size} now",
+                remedy="see who writes without the lock, then try again",
+            )
+
+    def _read_tail(self) -> bytes:
+        size = min(COMPARED_BYTES, self.end_bytes)
+        return os.pread(self._fd, size, self.end_bytes - size)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            written = self._disk.write(self._fd, data)
+            if written < len(data):
+                raise OSError(f"only {written} of {len(data)} bytes were taken")
+            self._disk.fsync(self._fd)
+        except OSError as fault:
+            self._take_back()
+            raise WriteFailed(
+                self.path,
+                f"the record could not be written: {fault.strerror or fault}",
+                remedy="nothing was added; see to the disk, then try again",
+            ) from fault
+
+    def _take_back(self) -> None:
+        """Cuts off what an append left half done; a flush that failed once is never believed again."""
+        self._refusal = "an earlier write to this log failed"
+        try:
+            self._cut(self.end_bytes)
+            self._disk.fsync(self._fd)
+        except OSError:
+            self._refusal += ", and what it left behind could not be cut off"
+
+    def _cut(self, size_bytes: int) -> None:
+        self._disk.truncate(self._fd, size_bytes)
+
+    def _keep_beside(self, torn: bytes) -> str:
+        path, number = f"{self.path}.torn", 1
+        while os.path.lexists(path):
+            number += 1
+            path = f"{self.path}.torn{number}"
+        write_new_file(path, [torn], disk=self._disk)
+        return path
+
+
+def write_new_file(path: str, pieces: Sequence[bytes], *, disk: Disk | None = None) -> None:
+    """A new private file with that content, flushed, its folder too; never replaces anything.
+
+    Raises `WriteFailed`, and `LogError` where something of that name exists.
+    """
+    disk = disk or Disk()
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+    except FileExistsError:
+        raise LogError(path, "exists already", remedy="choose another name") from None
+    except OSError as fault:
+        raise WriteFailed(path, f"cannot be created: {fault.strerror}") from fault
+    try:
+        for piece in pieces:
+            _write_all(disk, fd, piece)
+        disk.fsync(fd)
+    except OSError as fault:
+        os.unlink(path)
+        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+    finally:
+        os.close(fd)
+    flush_folder(path, disk)
+
+
+def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
+    """Puts the flushed file `source` in the place of `target`, at once, and flushes the folder."""
+    disk = disk or Disk()
+    try:
+        disk.rename(source, target)
+    except OSError as fault:
+        raise WriteFailed(target, f"cannot be replaced: {fault.strerror}") from fault
+    flush_folder(target, disk)
+
+
+def flush_folder(path: str, disk: Disk) -> None:
+    """A new name survives a crash only once its folder is flushed."""
+    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        disk.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _write_all(disk: Disk, fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[disk.write(fd, bytes(view)) :]
+
+
+def _open_for_writing(path: str) -> int:
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(path, flags)
+    except OSError as fault:
+        why = "is a symbolic link" if os.path.islink(path) else f"{fault.strerror}"
+        raise UnreadableLog(path, f"cannot be opened for writing: {why}") from fault
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise UnreadableLog(path, "is no regular file: nothing is written to it")
+    return fd
+
+
+# The lock ---------------------------------------------------------------------------------------
+
+
+def lock_path_of(path: str) -> str:
+    """Where the harness keeps the lock of the log at `path`."""
+    return os.path.join(os.path.dirname(path), LOCK_NAME)
+
+
+def _locked_file(path: str) -> int:
+    """The lock file's descriptor, locked; the path is made sure to name the locked file."""
+    lock_path = lock_path_of(path)
+    for _ in range(_TRIES):
+        try:
+            fd = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE)
+        except OSError as fault:
+            raise UnreadableLog(lock_path, f"cannot be opened: {fault.strerror}") from fault
+        try:
+            _lock(fd, path, lock_path)
+            if os.path.samestat(os.fstat(fd), os.stat(lock_path)):
+                return fd
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+    raise OwnedLog(path, lock_path, None)
+
+
+def _lock(fd: int, path: str, lock_path: str) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OwnedLog(path, lock_path, _owner(os.fstat(fd).st_ino)) from None
+
+
+def _owner(inode: int) -> str | None:
+    """`PID (name)` of the process that holds a lock on the inode, where the system tells."""
+    try:
+        with open("/proc/locks", encoding="ascii") as table:
+            rows = [row.split() for row in table]
+        holders = (row[4] for row in rows if len(row) > 5 and row[5].endswith(f":{inode}"))
+        pid = next(holders, None)
+        if pid is None:
+            return None
+        with open(f"/proc/{int(pid)}/comm", encoding="utf-8", errors="replace") as name:
+            return f"{pid} ({name.read().strip()})"
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,246 @@
+"""The file as it is read: plain or framed, a path or standard input, in bulk or one record again.
+
+Reading never writes, not even a lock file or an access time. It knows bytes and lines; what a line
+means is `codec`'s business. A record is what ends in a newline: whatever stands behind the last one
+is a torn tail, told apart from damage and never handed out. Memory: one chunk, or one record.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from io import RawIOBase
+from types import TracebackType
+from typing import BinaryIO, Final, NamedTuple, Self, cast
+
+from dsh_compact import frames
+from dsh_compact.errors import Damage, LogError, RuleBroken, UnreadableLog
+from dsh_compact.events import Place
+
+CHUNK_BYTES: Final = 1 << 20
+"""How much of a plain log is read at once: large enough for speed, small beside the interpreter."""
+
+MAX_RECORD_BYTES: Final = 1 << 28
+"""A record longer than 256 MiB is refused: it would have to be held in memory at once."""
+
+STANDARD_INPUT: Final = "-"
+
+SESSION_FILES: Final = tuple(
+    name + suffix
+    for name in ("session.v4.jsonl", "session.v3.jsonl", "session.jsonl")
+    for suffix in ("", ".zstd")
+)
+"""What a session's folder may hold, the newest format first."""
+
+
+class Batch(NamedTuple):
+    """Whole lines without their newlines; the first begins at that place (see `Place`)."""
+
+    lines: list[bytes]
+    frame_bytes: int
+    start_bytes: int
+
+
+class TornTail(NamedTuple):
+    """What stands behind the last whole record or frame."""
+
+    start_bytes: int
+    size_bytes: int
+    is_frame: bool
+
+
+class LogReader:
+    """An open log.
+
+    `end_bytes` is the offset behind the last whole record (or frame) that `batches` has handed out,
+    `torn` what stands there, None while nothing does.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Opens `path` (`-`: standard input) for reading; raises `UnreadableLog`."""
+        self.path = path
+        self._file = _spooled_input() if path == STANDARD_INPUT else _opened(path)
+        self._fd = self._file.fileno()
+        self._frame: tuple[int, bytes] = (-1, b"")
+        self.framed = os.pread(self._fd, 4, 0) == frames.MAGIC
+        self.end_bytes = 0
+        self.torn: TornTail | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets the file go; no place can be read any more."""
+        self._file.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """The file's length now."""
+        return os.fstat(self._fd).st_size
+
+    def batches(self) -> Iterator[Batch]:
+        """Whole lines from `end_bytes` on; call it again to catch up with another writer.
+
+        Raises `RuleBroken` (too-large, bad-frame, bad-checksum) at the batch where it happens.
+        """
+        self.torn = None
+        return self._frames() if self.framed else self._chunks()
+
+    def read(self, place: Place) -> bytes:
+        """The record at `place`, without its newline."""
+        if place.frame_bytes < 0:
+            return self._pread(place.size_bytes, place.start_bytes)
+        if self._frame[0] != place.frame_bytes:
+            self._frame = (place.frame_bytes, self._unpacked(place.frame_bytes))
+        return self._frame[1][place.start_bytes : place.start_bytes + place.size_bytes]
+
+    # Plain ----------------------------------------------------------------------------------------
+
+    def _chunks(self) -> Iterator[Batch]:
+        pieces: list[bytes] = []  # of a line that is longer than a chunk
+        waiting = 0
+        while chunk := self._pread(CHUNK_BYTES, self.end_bytes + waiting):
+            cut = chunk.rfind(b"\n")
+            if cut < 0:
+                pieces.append(chunk)
+                waiting += len(chunk)
+                if waiting > MAX_RECORD_BYTES:
+                    raise RuleBroken(
+                        Damage.TOO_LARGE,
+                        f"a record of more than {MAX_RECORD_BYTES >> 20} MiB (MAX_RECORD_BYTES)",
+                    )
+                continue
+            whole = b"".join((*pieces, chunk[:cut]))
+            start = self.end_bytes
+            self.end_bytes += len(whole) + 1
+            pieces, waiting = [chunk[cut + 1 :]], len(chunk) - cut - 1
+            yield Batch(whole.split(b"\n"), -1, start)
+        if waiting:
+            self.torn = TornTail(self.end_bytes, waiting, False)
+
+    def _pread(self, size_bytes: int, start_bytes: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size_bytes, start_bytes)
+            if len(data) in (0, size_bytes) or size_bytes <= CHUNK_BYTES:
+                return data
+            pieces = [data]
+            while (have := sum(map(len, pieces))) < size_bytes:
+                piece = os.pread(self._fd, size_bytes - have, start_bytes + have)
+                if not piece:
+                    break
+                pieces.append(piece)
+            return b"".join(pieces)
+        except OSError as fault:
+            raise UnreadableLog(self.path, f"cannot be read: {fault.strerror}") from fault
+
+    # Framed ---------------------------------------------------------------------------------------
+
+    def _frames(self) -> Iterator[Batch]:
+        window, window_start = b"", self.end_bytes
+        while True:
+            at = self.end_bytes - window_start
+            try:
+                length = frames.frame_length(window, at) if at < len(window) else None
+            except RuleBroken:
+                if self._only_zeros_follow():
+                    break
+                raise
+            if length is None:
+                more = self._longer_window(len(window) - at)
+                if len(more) <= len(window) - at:
+                    break
+                window, window_start = more, self.end_bytes
+                continue
+            content = frames.unpack(window[at : at + length])
+            if not content.endswith(b"\n"):
+                raise RuleBroken(Damage.NOT_ZSTD, "the frame ends in the middle of a record")
+            start = self.end_bytes
+            self.end_bytes += length
+            yield Batch(content[:-1].split(b"\n"), start, 0)
+        if left := self.size_bytes - self.end_bytes:
+            self.torn = TornTail(self.end_bytes, left, True)
+
+    def _only_zeros_follow(self) -> bool:
+        """A crash may leave a file that is longer than what reached the disk."""
+        tail = self._pread(CHUNK_BYTES, self.end_bytes)
+        return len(tail) < CHUNK_BYTES and not any(tail)
+
+    def _longer_window(self, have_bytes: int) -> bytes:
+        """At least twice what is at hand of the file from `end_bytes` on, if there is that much."""
+        if have_bytes > frames.MAX_PACKED_BYTES:
+            raise RuleBroken(
+                Damage.TOO_LARGE,
+                f"a frame of more than {frames.MAX_PACKED_BYTES >> 20} MiB (MAX_PACKED_BYTES)",
+            )
+        return self._pread(max(CHUNK_BYTES, 2 * have_bytes), self.end_bytes)
+
+    def _unpacked(self, frame_bytes: int) -> bytes:
+        size = CHUNK_BYTES // 16
+        while True:
+            window = self._pread(size, frame_bytes)
+            length = frames.frame_length(window)
+            if length is not None:
+                return frames.unpack(window[:length])
+            if len(window) < size:
+                raise RuleBroken(Damage.TORN_FRAME, f"the frame at byte {frame_bytes} is cut off")
+            size *= 4
+
+
+def find_log(path: str) -> tuple[str, tuple[str, ...]]:
+    """The log that `path` means, and its stale siblings.
+
+    A session's folder means the file of the newest format in it; the other formats' files are what
+    the harness left behind when it migrated. Raises `LogError` where the folder holds none.
+    """
+    if path == STANDARD_INPUT or not os.path.isdir(path):
+        return path, ()
+    names = [name for name in SESSION_FILES if os.path.isfile(os.path.join(path, name))]
+    if not names:
+        raise LogError(
+            path,
+            "no session log in this folder",
+            remedy=f"name the file; a session's folder holds {SESSION_FILES[0]} or the like",
+        )
+    found = [os.path.join(path, name) for name in names]
+    return found[0], tuple(found[1:])
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        file = os.fdopen(_open_quietly(path), "rb", buffering=0)
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file  # type: ignore[return-value]  # a raw file reads as well as a buffered one
+    return _spooled(file)  # a pipe can be read only once
+
+
+def _open_quietly(path: str) -> int:
+    """Without touching the access time, where the system lets us."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0))
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _spooled_input() -> BinaryIO:
+    return _spooled(sys.stdin.buffer)
+
+
+def _spooled(source: BinaryIO | RawIOBase) -> BinaryIO:
+    """A file without a name that holds what a pipe delivers: records are read more than once."""
+    from shutil import copyfileobj
+    from tempfile import TemporaryFile
+
+    spool = TemporaryFile()
+    copyfileobj(source, spool, CHUNK_BYTES)  # type: ignore[misc]
+    spool.flush()
+    return cast("BinaryIO", spool)

@@ -1,0 +1,440 @@
+"""A session: the log and its surface in step.
+
+Reading: `read_session` folds a log and keeps it open, so that a message can be fetched when somebody
+asks for it. Writing: `open_session` takes the lock first, and `append()` is the only door: what does
+not fold is refused before a byte is written, and nothing counts before it is on disk.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Final, Protocol, Self, cast
+from uuid import uuid4
+
+from dsh_compact import frames, tokens
+from dsh_compact import meter as metering
+from dsh_compact.codec import (
+    Scanner,
+    decode_header,
+    decode_request_header,
+    decode_surface_event,
+    identity_of,
+)
+from dsh_compact.codec.encode import Draft, session_header
+from dsh_compact.errors import (
+    Damage,
+    DamagedLog,
+    LogError,
+    NotAdmitted,
+    RuleBroken,
+    UnreadableLog,
+    UnsupportedLog,
+)
+from dsh_compact.events import (
+    FORMATS,
+    NOWHERE,
+    Event,
+    Header,
+    Other,
+    Place,
+    RequestHeader,
+    SessionHeader,
+    SurfaceChange,
+    SurfaceEvent,
+    Usage,
+)
+from dsh_compact.journal import Disk, Journal, write_new_file
+from dsh_compact.meter import Meter, Pressure
+from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
+from dsh_compact.surface import Node, Surface
+from dsh_compact.turns import WANTED as TURNS_WANTED
+from dsh_compact.turns import Turns
+
+_HEADERS_KEPT: Final = 64
+"""Decoded request headers that are kept: a log may hold one for every step."""
+
+
+class Watcher(Protocol):
+    """Is told every event in order, with the surface before and after it."""
+
+    def __call__(self, event: Event, before: Surface, after: Surface) -> None:
+        """Looks at one event."""
+
+
+class Session:
+    """A folded log, open for reading; see `open_session` for writing.
+
+    `path` as it was given, `header` the log's first record, `surface` the conversation as the model
+    sees it, `meter` what a measure needs, `turns` where the session stands (only where the session
+    was opened for it), `events` how many events there are, `notices` what a user should know.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        wanted: Iterable[type[Any]] = (),
+        strict: bool = False,
+        watch: Watcher | None = None,
+    ) -> None:
+        """Opens and folds the log; prefer `read_session`, which finds it first."""
+        self.path = path
+        self.surface = Surface()
+        self.meter = Meter()
+        self.turns = Turns()
+        self.notices: list[str] = []
+        self.unknown_types: set[str] = set()
+        self._wanted = metering.WANTED | frozenset(wanted)
+        self._follow_turns = self._wanted >= TURNS_WANTED
+        self._strict = strict
+        self._watch = watch
+        self._prices: dict[int, int] = {}
+        self._headers: dict[int, Header] = {}
+        self._reader = LogReader(path)
+        self._scanner: Scanner | None = None
+        try:
+            self.header: SessionHeader = self._fold()
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets the file go; nothing can be fetched any more."""
+        self._reader.close()
+
+    # What it holds --------------------------------------------------------------------------------
+
+    @property
+    def format(self) -> int:
+        """The log's format: 0, 3 or 4."""
+        return self.header.version
+
+    @property
+    def framed(self) -> bool:
+        """Whether the log is a sequence of Zstandard frames."""
+        return self._reader.framed
+
+    @property
+    def events(self) -> int:
+        """How many events the log holds; the next one's seq."""
+        return self._scanner.next_seq if self._scanner is not None else 0
+
+    @property
+    def replace_generation(self) -> int:
+        """How often the conversation was really replaced."""
+        return self.surface.replace_generation
+
+    @property
+    def size_bytes(self) -> int:
+        """Where the whole records end."""
+        return self._reader.end_bytes
+
+    @property
+    def torn_bytes(self) -> int:
+        """How much of a torn record or frame stands behind them."""
+        return self._reader.torn.size_bytes if self._reader.torn is not None else 0
+
+    def line(self, place: Place) -> bytes:
+        """The record at `place`, without its newline."""
+        return self._reader.read(place)
+
+    def event(self, node: Node | SurfaceChange) -> SurfaceEvent:
+        """A node's event with its message."""
+        try:
+            return decode_surface_event(self.line(node.place), self.format)
+        except RuleBroken as fault:
+            raise DamagedLog(self.path, fault.damage, fault.problem, seq=node.seq) from None
+
+    def price(self, node: Node | SurfaceChange) -> int:
+        """Estimated tokens of a node's message."""
+        known = self._prices.get(node.seq)
+        if known is None:
+            known = self._prices[node.seq] = tokens.price_message(self.event(node).message)
+        return known
+
+    def usage(self, node: Node | SurfaceChange) -> Usage | None:
+        """What the provider counted for an answer."""
+        return self.event(node).usage
+
+    def request_header(self, at: RequestHeader) -> Header:
+        """The request header whose record lies there."""
+        known = self._headers.get(at.seq)
+        if known is None:
+            try:
+                known = decode_request_header(self.line(at.place))
+            except RuleBroken as fault:
+                raise DamagedLog(self.path, fault.damage, fault.problem, seq=at.seq) from None
+            self._headers = {**dict(list(self._headers.items())[-_HEADERS_KEPT:]), at.seq: known}
+        return known
+
+    @property
+    def newest_header(self) -> Header | None:
+        """What stands before the conversation in the next request."""
+        return None if self.meter.header is None else self.request_header(self.meter.header)
+
+    def pressure(self) -> Pressure:
+        """How full the window is, by the harness's estimate (see `meter`)."""
+        return metering.measure(self.meter, self.surface, _Book(self))
+
+    # The fold -------------------------------------------------------------------------------------
+
+    def catch_up(self) -> int:
+        """Folds what another writer has appended since; returns how many events that was."""
+        before = self.events
+        self._fold()
+        return self.events - before
+
+    def _fold(self) -> SessionHeader:
+        header = getattr(self, "header", None)
+        batch: Batch | None = None
+        batches = self._reader.batches()
+        try:
+            for batch in batches:
+                if self._scanner is None:
+                    header, batch = self._begin(batch)
+                self._take(batch)
+        except RuleBroken as fault:
+            raise self._damaged(fault) from None
+        if header is None:
+            raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
+        self._note_torn_tail()
+        return header
+
+    def _begin(self, batch: Batch) -> tuple[SessionHeader, Batch]:
+        header = decode_header(batch.lines[0])
+        self._scanner = Scanner(header.version, self._wanted, strict=self._strict)
+        start = batch.start_bytes + len(batch.lines[0]) + 1
+        return header, Batch(batch.lines[1:], batch.frame_bytes, start)
+
+    def _take(self, batch: Batch) -> None:
+        assert self._scanner is not None
+        first_line = self._scanner.lines + 1
+        try:
+            events: Sequence[Event] = self._scanner.scan(*batch)
+        except RuleBroken as fault:
+            fault.line = self._scanner.lines
+            self._extend_all(cast("Sequence[Event]", fault.events), batch, first_line)
+            raise
+        self._extend_all(events, batch, first_line)
+
+    def _extend_all(self, events: Sequence[Event], batch: Batch, first_line: int) -> None:
+        for event in events:
+            try:
+                self._extend(event)
+            except RuleBroken as fault:
+                fault.line = first_line + _index_of(event, batch)
+                raise
+
+    def _extend(self, event: Event) -> None:
+        before = self.surface
+        if event.__class__ is SurfaceChange:
+            assert isinstance(event, SurfaceChange)
+            self.surface = before.extend(event, self._recall)
+        elif event.__class__ is Other:
+            self._note_unknown(event)
+            return
+        self.meter = self.meter.extend(event, before)
+        if self._follow_turns:
+            self.turns = self.turns.extend(event)
+        if self._watch is not None:
+            self._watch(event, before, self.surface)
+
+    def _recall(self, node: Node) -> bytes:
+        return identity_of(self.line(node.place))
+
+    def _note_unknown(self, event: Event) -> None:
+        assert isinstance(event, Other)
+        if event.type not in self.unknown_types:
+            self.unknown_types.add(event.type)
+            self.notices.append(
+                f"{self.path}: seq {event.seq} is of the unknown type {event.type!r} and not marked"
+                " ignorable: what follows may be read wrongly, and nothing is written to such a log"
+            )
+
+    def _note_torn_tail(self) -> None:
+        torn = self._reader.torn
+        if torn is not None:
+            what = "frame" if torn.is_frame else "line"
+            self.notices.append(
+                f"{self.path}: the last {what} is torn ({torn.size_bytes} bytes behind byte"
+                f" {torn.start_bytes}): read up to the last whole record"
+            )
+
+    def _damaged(self, fault: RuleBroken) -> LogError:
+        if fault.damage is Damage.UNSUPPORTED_FORMAT:
+            return UnsupportedLog(self.path, fault.problem)
+        line = fault.line or (self._scanner.lines if self._scanner is not None else 1)
+        return DamagedLog(self.path, fault.damage, fault.problem, line=line, seq=fault.seq)
+
+
+class _Book:
+    """A session as the meter's book (the names differ since a session's `header` is its own)."""
+
+    __slots__ = ("header", "price", "usage")
+
+    def __init__(self, session: Session) -> None:
+        self.price = session.price
+        self.usage = session.usage
+        self.header = session.request_header
+
+
+def read_session(
+    path: str | os.PathLike[str],
+    *,
+    wanted: Iterable[type[Any]] = (),
+    strict: bool = False,
+    watch: Watcher | None = None,
+) -> Session:
+    """The session at `path`: a log of any supported format, `-` for standard input, or a folder.
+
+    Reads only. `strict` checks every byte, also of records that nobody needs; `wanted` and `watch`
+    are for those who want to see events pass by. Raises `LogError` and its kin: unreadable,
+    unsupported, damaged.
+    """
+    found, stale = find_log(os.fspath(path))
+    session = Session(found, wanted=wanted, strict=strict, watch=watch)
+    if stale:
+        session.notices.insert(0, f"{found} is read; older formats beside it: {', '.join(stale)}")
+    return session
+
+
+class WritableSession(Session):
+    """A session that may be appended to: the lock is held from opening to closing.
+
+    `kept_aside` is the path where a torn tail was put that had to be cut off, None without one.
+    """
+
+    def __init__(self, path: str, journal: Journal, *, clock: Callable[[], int]) -> None:
+        """Folds the log behind `journal`, which is locked already; prefer `open_session`."""
+        super().__init__(path, wanted=TURNS_WANTED)
+        self._journal = journal
+        self._clock = clock
+        self.kept_aside = journal.start_at(self.size_bytes)
+
+    def close(self) -> None:
+        """Gives the lock back."""
+        super().close()
+        self._journal.close()
+
+    def append(self, drafts: Sequence[Draft]) -> tuple[int, ...]:
+        """Puts records at the log's end, all or none, and returns their seqs.
+
+        They are admitted by the fold before anything is written, and folded again once they are on
+        disk. Raises `NotAdmitted`, `ForeignAppend`, `WriteFailed`; the log is then as it was.
+        """
+        first, time_ms = self.events, self._clock()
+        lines = [
+            draft.line(first + index, time_ms, self.format) for index, draft in enumerate(drafts)
+        ]
+        self._admit(lines)
+        places = self._journal.append(lines)
+        self._reader.end_bytes = self._journal.end_bytes
+        self._take(Batch(lines, places[0].frame_bytes, places[0].start_bytes))
+        return tuple(range(first, first + len(lines)))
+
+    def _admit(self, lines: Sequence[bytes]) -> None:
+        surface = self.surface
+        scanner = Scanner(self.format, strict=True)
+        scanner.next_seq = self.events
+        try:
+            for event in scanner.scan(lines, *NOWHERE[:2]):
+                if isinstance(event, SurfaceChange):
+                    surface = surface.extend(event, self._recall)
+        except RuleBroken as fault:
+            raise NotAdmitted(f"{self.path}: the record would damage the log: {fault}") from None
+
+
+def open_session(
+    path: str | os.PathLike[str],
+    *,
+    clock: Callable[[], int] | None = None,
+    disk: Disk | None = None,
+) -> WritableSession:
+    """The session at `path` for appending, under the harness's lock.
+
+    `clock` gives the time in ms since 1970, `disk` the operations of the journal. A torn tail is cut
+    off and kept beside the log. Raises `LogError` and its kin: owned by a live process, damaged, no
+    regular file, or holding events that only a newer harness understands.
+    """
+    found, stale = find_log(os.fspath(path))
+    if found == STANDARD_INPUT:
+        raise UnreadableLog(found, "standard input cannot be appended to", remedy="name a file")
+    own_lock = _header_of(found).version == 0
+    journal = Journal(found, own_lock=own_lock, disk=disk)
+    try:
+        session = WritableSession(found, journal, clock=clock or now_ms)
+    except BaseException:
+        journal.close()
+        raise
+    if session.unknown_types:
+        session.close()
+        names = ", ".join(sorted(session.unknown_types))
+        raise LogError(
+            found,
+            f"holds events of unknown types ({names}) that are not marked ignorable: appending"
+            " would not be safe",
+            remedy="use a newer dshc",
+        )
+    if stale:
+        session.notices.insert(0, f"{found} is used; older formats beside it: {', '.join(stale)}")
+    return session
+
+
+def create_session(
+    path: str | os.PathLike[str],
+    *,
+    session_id: str | None = None,
+    version: int = FORMATS[-1],
+    cwd: str | None = None,
+    framed: bool = False,
+    clock: Callable[[], int] | None = None,
+) -> WritableSession:
+    """A new log at `path` with nothing but its header, opened for appending.
+
+    Raises `LogError` where something of that name exists.
+    """
+    clock = clock or now_ms
+    header = session_header(session_id or str(uuid4()), clock(), version, cwd) + b"\n"
+    write_new_file(os.fspath(path), [frames.pack(header) if framed else header])
+    return open_session(path, clock=clock)
+
+
+def now_ms() -> int:
+    """The time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _header_of(path: str) -> SessionHeader:
+    """The header alone: it says which lock belongs to the log."""
+    with LogReader(path) as reader:
+        try:
+            batch = next(reader.batches(), None)
+            if batch is None:
+                raise RuleBroken(Damage.HEADER_MISSING, "there is no session header")
+            return decode_header(batch.lines[0])
+        except RuleBroken as fault:
+            if fault.damage is Damage.UNSUPPORTED_FORMAT:
+                raise UnsupportedLog(path, fault.problem) from None
+            raise DamagedLog(path, fault.damage, fault.problem, line=1) from None
+
+
+def _index_of(event: Event, batch: Batch) -> int:
+    """Which line of the batch holds a surface event: only a damaged log asks."""
+    start = batch.start_bytes
+    for index, line in enumerate(batch.lines):
+        if isinstance(event, SurfaceChange) and start == event.place.start_bytes:
+            return index
+        start += len(line) + 1
+    return 0

@@ -1,0 +1,76 @@
+"""Where a session stands: the open turn and step, the calls that wait, the open compaction bracket.
+
+A fold beside the surface's. It believes what it reads and judges nothing (`verify` does): it answers
+what a writer must know before it adds a record.
+"""
+
+from typing import Final
+
+from msgspec import Struct, structs
+
+from dsh_compact.events import (
+    CompactionEnd,
+    CompactionStart,
+    EndSeed,
+    Event,
+    StepEnd,
+    StepStart,
+    ToolCallStarted,
+    TurnEnd,
+    TurnStart,
+)
+
+WANTED: Final = frozenset(
+    {
+        TurnStart,
+        TurnEnd,
+        StepStart,
+        StepEnd,
+        ToolCallStarted,
+        CompactionStart,
+        CompactionEnd,
+        EndSeed,
+    }
+)
+"""The events beside the surface's that this fold looks at."""
+
+
+class Turns(Struct, frozen=True, kw_only=True):
+    """The fold's state.
+
+    `last_turn` and `last_step` are the newest numbers given, `turn` and `step` those that are open.
+    `bracket` is the compaction that began and has not ended; `bracket_is_stale` once a
+    `session/end-seed` stands behind it: the process that held it is gone.
+    """
+
+    turn: int | None = None
+    step: int | None = None
+    last_turn: int = 0
+    last_step: int = 0
+    bracket: CompactionStart | None = None
+    bracket_is_stale: bool = False
+    started_calls: tuple[ToolCallStarted, ...] = ()
+
+    def extend(self, event: Event) -> "Turns":
+        """Where the session stands after `event`."""
+        match event:
+            case TurnStart(turn=turn):
+                return structs.replace(
+                    self, turn=turn, last_turn=turn, step=None, last_step=0, started_calls=()
+                )
+            case TurnEnd():
+                return structs.replace(self, turn=None, step=None, started_calls=())
+            case StepStart(step=step):
+                return structs.replace(self, step=step, last_step=step, started_calls=())
+            case StepEnd():
+                return structs.replace(self, step=None, started_calls=())
+            case ToolCallStarted():
+                return structs.replace(self, started_calls=(*self.started_calls, event))
+            case CompactionStart():
+                return structs.replace(self, bracket=event, bracket_is_stale=False)
+            case CompactionEnd():
+                return structs.replace(self, bracket=None, bracket_is_stale=False)
+            case EndSeed():
+                return structs.replace(self, bracket_is_stale=self.bracket is not None)
+            case _:
+                return self
