@@ -7,9 +7,7 @@ from typing import Final
 
 import hypothesis
 import pytest
-
-LOGS: Final = Path(__file__).with_name("logs")
-"""The real logs: never written to, tests take copies."""
+from running import LOGS
 
 WISHES: Final = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE")
 """Variables by which a person shapes output; the tests say what they want themselves."""

@@ -11,6 +11,9 @@ from typing import Any, Final
 DSHC: Final = Path(sys.executable).with_name("dshc")
 """The installed command, beside the interpreter that runs the tests."""
 
+LOGS: Final = Path(__file__).with_name("logs")
+"""The real logs: never written to, tests take copies (the fixture `logs`)."""
+
 LONGEST_SECONDS: Final = 60
 """No command of the tests works as long as this; one that does hangs."""
 
