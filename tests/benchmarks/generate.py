@@ -29,6 +29,9 @@ FOLD_AT_TOKENS = 60_000  # the estimate at which a realistic session is folded
 KEPT_NODES = 12  # what a fold leaves raw at the tail
 PRUNE_TOKENS = 2_000  # results above it are pruned by every other fold
 RESULT_BYTES = (200, 20_000)
+THOUGHT_PIECES = (20, 1_200)  # a piece is what a model streams at once, a few letters
+SPEECH_PIECES = (5, 200)
+COMMAND_PIECES = (4, 500)  # from a shell command to an edit of a file
 APPENDED_EVENTS = 8  # about as many as one frame of a real log holds
 MAX_BLOCK_BYTES = 128 * 1024  # of a Zstandard block
 FRAMING = "The part of the session before this point was folded into the notes below."
@@ -364,8 +367,9 @@ class Prose:
 
     def _word(self) -> str:
         letters = "etaoinshrdlucmfwypvbgkjqxz"
-        size = self.chance.randint(1, 9)
-        return "".join(self.chance.choices(letters, weights=range(26, 0, -1), k=size)) + " "
+        size = self.chance.randint(1, 7)
+        word = "".join(self.chance.choices(letters, weights=range(26, 0, -1), k=size))
+        return word + self.chance.choice([" ", " ", "", ", ", "\n", "("])
 
     def code(self, size_bytes: int) -> str:
         """About so many bytes of what a tool prints about code."""
@@ -379,9 +383,8 @@ class Prose:
         start = self.chance.randrange(len(self.words))
         return [self.words[(start + i * 17) % len(self.words)] for i in range(count)]
 
-    def result_bytes(self) -> int:
-        """The size of a tool's result: small ones are common, large ones are most of the bytes."""
-        low, high = RESULT_BYTES
+    def spread(self, low: int, high: int) -> int:
+        """A size between two others: small ones are common, large ones are most of the sum."""
         return int(low * (high / low) ** self.chance.random())
 
 
@@ -413,7 +416,7 @@ def realistic_turn(log: Writer, prose: Prose) -> None:
         count = prose.chance.choice([1, 1, 1, 2, 3]) if number < steps else 0
         calls = realistic_answer(log, prose, count)
         for call in calls:
-            log.result(call, prose.code(prose.result_bytes()))
+            log.result(call, prose.code(prose.spread(*RESULT_BYTES)))
             if prose.chance.randrange(APPENDED_EVENTS) == 0:
                 log.delivered()
                 log.flush()
@@ -428,10 +431,10 @@ def realistic_turn(log: Writer, prose: Prose) -> None:
 
 def realistic_answer(log: Writer, prose: Prose, call_count: int) -> list[Data]:
     """One answer with its stream; returns its calls."""
-    thought = prose.pieces(prose.chance.randint(10, 150))
-    speech = prose.pieces(prose.chance.randint(5, 60))
+    thought = prose.pieces(prose.spread(*THOUGHT_PIECES))
+    speech = prose.pieces(prose.spread(*SPEECH_PIECES))
     commands = [
-        dumps({"command": "".join(prose.pieces(prose.chance.randint(3, 40)))})
+        dumps({"command": "".join(prose.pieces(prose.spread(*COMMAND_PIECES)))})
         for _ in range(call_count)
     ]
     blocks: list[Data] = [
