@@ -109,7 +109,7 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         io.abandon_stdout()
         return EXIT_READER_LEFT
-    except io.OutputFailedError as error:
+    except io.OutputFailed as error:
         io.abandon_stdout()
         io.notice(str(error))
         return EXIT_OUTPUT

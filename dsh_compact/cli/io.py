@@ -24,7 +24,7 @@ _RAW_IN_JSON: Final = (
 terminal may obey them. The same set as `report.terminal` escapes, less what JSON escapes itself."""
 
 
-class OutputFailedError(Exception):
+class OutputFailed(Exception):
     """The result could not be written, though somebody is still reading: a full disk, say."""
 
     def __init__(self, reason: OSError) -> None:
@@ -44,7 +44,7 @@ def prepare_streams() -> None:
 
 
 def emit_text(text: str) -> None:
-    """Write `text` and a line feed to stdout; raise `OutputFailedError`, or BrokenPipeError."""
+    """Write `text` and a line feed to stdout; raise `OutputFailed`, or BrokenPipeError."""
     with _writing():
         sys.stdout.write(text + "\n")
 
@@ -135,13 +135,13 @@ def is_terminal(stream: TextIO | None) -> bool:
 @contextlib.contextmanager
 def _writing() -> Any:
     if sys.stdout is None:  # the shell's `>&-`
-        raise OutputFailedError(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+        raise OutputFailed(OSError(errno.EBADF, os.strerror(errno.EBADF)))
     try:
         yield
     except BrokenPipeError:
         raise
     except OSError as reason:
-        raise OutputFailedError(reason) from reason
+        raise OutputFailed(reason) from reason
 
 
 def _json(value: Any) -> bytes:
