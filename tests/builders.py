@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from plain_reader import LATER_MESSAGES, MESSAGES, Record, node_tokens
+from plain_reader import LATER_MESSAGES, MESSAGES, NOT_STARTED, Record, node_tokens
 
 Block = dict[str, Any]
 Content = str | Block | Sequence[str | Block]
@@ -355,11 +355,13 @@ class Conversation:
         self._begin_step()
         return self
 
-    def interrupt(self, words: str = "interrupted") -> Self:
+    def interrupt(self, words: str = "The outcome of this call is unknown.") -> Self:
         """What the harness does on resume to a session killed in mid-turn: answer and close."""
-        for call_id, promised in list(self.calls.items()):
+        self._append()
+        for call_id, promised in self.calls.items():
             if not promised["answered"]:
-                self.result(call_id, words, is_error=True)
+                promised["answered"] = True
+                self._interrupted_result(call_id, promised["started"], words)
         return self.end("interrupted")
 
     def end_seed(self) -> Self:
@@ -572,6 +574,19 @@ class Conversation:
         block = {"type": "tool-result", "toolCallId": call_id, "content": content}
         wrapped = [{**block, "isError": is_error}]
         return {"source": source, "content": wrapped, "role": "user", "id": self._id()}
+
+    def _interrupted_result(self, call_id: str, started: int | None, words: str) -> None:
+        """An answer as the harness gives it on resume, with its keys in another order."""
+        message = self._result_message(call_id, [text(words)], is_error=True)
+        order = ("id", "role", "toolCallId", "isError", "source", "content")
+        message = {key: message[key] for key in order if key in message}
+        message["id"] = f"interrupted-tool-result-{call_id}-{self.next_seq}"
+        known = ("ToolOutcomeUnknownError", "TOOL_OUTCOME_UNKNOWN")
+        name, code = known if started is not None else ("ToolNotStartedError", NOT_STARTED)
+        data = self._in_step(message, error={"name": name, "code": code})
+        sources: Record = {} if started is None else {"sourceEventSeqs": [started]}
+        self._event("tool/result", data, surfaceOp="append", **sources)
+        self.nodes.append(self.appends[-1][-1])
 
     def _usage(self, counted: Usage | None) -> Record | None:
         return usage(*counted) if isinstance(counted, tuple) else counted

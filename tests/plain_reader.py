@@ -59,6 +59,7 @@ HEADER_KEYS = {
     "origin",
     "agentPreset",
 }
+NOT_STARTED = "TOOL_NOT_STARTED"  # the error of a result that the harness wrote on resume
 IN_OPEN_STEP = {"assistant/message", "assistant/attempt", "tool/call", "system/message"}
 
 FOLD_RULES = {
@@ -100,7 +101,7 @@ LEDGER_RULES = {
     "outside-turn": "request facts stand in an open turn",
     "call-differs": "a started call equals the call in the message",
     "call-repeated": "no call is started or promised twice in a step",
-    "result-without-call": "an appended result answers a started call, once",
+    "result-without-call": "an appended result answers a started call, or says it never was, once",
     "message-without-id": "every surface message has an id",
     "bracket-turn": "a compaction starts under the open turn's number, or null between turns",
     "bracket-nested": "no compaction starts inside another",
@@ -881,7 +882,8 @@ class Ledger:
                 if block["type"] == "tool-call":
                     self.promise(block)
         if kind == "tool/result" and appended:
-            self.answer(self.answered_call(message))
+            error = record["data"].get("error") or {}
+            self.answer(self.answered_call(message), started=error.get("code") != NOT_STARTED)
         named = checkpoint_id(record)
         if named is not None and not appended:
             self.check_checkpoint(named, message["source"]["kind"])
@@ -916,10 +918,10 @@ class Ledger:
             raise RuleError("result-without-call", "its source names another call")
         return name
 
-    def answer(self, call_id: str) -> None:
-        """A result arrived."""
+    def answer(self, call_id: str, *, started: bool) -> None:
+        """A result arrived; on resume the harness answers even calls that were never started."""
         call = self.calls.get(call_id)
-        if call is None or not call["started"] or call["answered"]:
+        if call is None or call["started"] != started or call["answered"]:
             raise RuleError("result-without-call", f"{call_id!r:.40}")
         call["answered"] = True
 
