@@ -145,11 +145,11 @@ def _writing() -> Any:
 
 
 def _json(value: Any) -> bytes:
-    import orjson
+    from msgspec.json import encode
 
     try:
-        line = orjson.dumps(value)
-    except TypeError:  # a lone surrogate, or an integer beyond 64 bits: the log may hold both
+        line = encode(value)
+    except UnicodeEncodeError:  # a lone surrogate: a log written in JavaScript may hold one
         import json
 
         line = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
