@@ -8,13 +8,14 @@ Prints both medians and their ratio; below 1 the first way is the faster one.
 import statistics
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import tiktoken
 
-from dsh_compact.tokenizers import bytepair, load, o200k
+from dsh_compact.tokenizers import load, o200k
+from dsh_compact.tokenizers.bytepair import BytePairTokenizer
 from dsh_compact.tokenizers.cache import CountCache
 
 RUNS: Final = 5
@@ -23,8 +24,8 @@ RUNS: Final = 5
 TEXT_CHARS: Final = 4_000_000
 """A full window of a million tokens, of code, as agents read it."""
 
-RUN_CHARS: Final = 50_000_000
-"""Of one character: what a hostile log may hold in one message."""
+MESSAGE_CHARS: Final = 2_000
+"""A tool result of middling length."""
 
 
 def main() -> None:
@@ -35,21 +36,26 @@ def main() -> None:
     row("load, once a process | tiktoken's part of it", o200k.load, lambda: build(ranks))
 
     tokenizer, whole = load(o200k.NAME), build(ranks)
+    one_thread = BytePairTokenizer("one", pattern=o200k.PATTERN, ranks=ranks, threads=1)
     text = library_text()
-    lines = text.splitlines(keepends=True)
+    messages = [text[start : start + MESSAGE_CHARS] for start in range(0, len(text), MESSAGE_CHARS)]
     remembered = CountCache(tokenizer)
-    remembered.count_many(lines)
-    row("one thread | one piece", lambda: one_thread([text]), lambda: whole.encode_ordinary(text))
-    row("threads | one thread", lambda: tokenizer.count(text), lambda: one_thread([text]))
+    remembered.count_many(messages)
     row(
-        "lines, threads | one thread",
-        lambda: tokenizer.count_many(lines),
-        lambda: one_thread(lines),
+        "one thread | one piece",
+        lambda: one_thread.count(text),
+        lambda: whole.encode_ordinary(text),
+    )
+    row("threads | one thread", lambda: tokenizer.count(text), lambda: one_thread.count(text))
+    row(
+        "messages, threads | one thread",
+        lambda: tokenizer.count_many(messages),
+        lambda: one_thread.count_many(messages),
     )
     row(
-        "lines remembered | counted anew",
-        lambda: remembered.count_many(lines),
-        lambda: tokenizer.count_many(lines),
+        "messages remembered | counted anew",
+        lambda: remembered.count_many(messages),
+        lambda: tokenizer.count_many(messages),
     )
     for unit in ("a", " ", "1", "=", "的", "\0"):
         run(unit)
@@ -76,15 +82,6 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-def one_thread(texts: Sequence[str]) -> list[int]:
-    """Counts as they are made, with threads switched off."""
-    threads, bytepair.MAX_THREADS = bytepair.MAX_THREADS, 1
-    try:
-        return load(o200k.NAME).count_many(texts)
-    finally:
-        bytepair.MAX_THREADS = threads
 
 
 def parse(published: bytes) -> dict[bytes, int]:
