@@ -247,8 +247,17 @@ def test_a_shell_completes_options(probe: list[str], tmp_path: Path, shell: str)
     assert "--json" in "\n".join(completed("dshc probe --js", shell, tmp_path))
 
 
-def test_bash_itself_completes_commands_and_files(logs: Path) -> None:
-    """A real bash, with the script that `--show-completion` prints, completes a command's name."""
+@pytest.mark.parametrize(("shell", "told"), [("bash", []), ("zsh", ["_files"]), ("fish", [])])
+def test_a_log_is_left_to_the_shells_own_completion(
+    probe: list[str], tmp_path: Path, shell: str, told: list[str]
+) -> None:
+    """For a path no words are offered, and then each shell completes files itself."""
+    assert probe
+    assert told == completed("dshc probe some-lo", shell, tmp_path)
+
+
+def test_bash_itself_completes() -> None:
+    """A real bash, with the script that `--show-completion` prints, completes a word."""
     env = {"_DSHC_COMPLETE": "source_bash", "PATH": f"{DSHC.parent}:{os.environ['PATH']}"}
     script = run([str(DSHC)], env).out
     assert "complete -o default" in script
