@@ -71,11 +71,15 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 
 class Meter(Struct, frozen=True, kw_only=True):
-    """The fold's state; `limits` holds what refusals taught: (header at the time, limit in tokens)."""
+    """The fold's state.
+
+    `contexts` holds the newest known window of each provider and model, `limits` what refusals taught:
+    (header at the time, limit in tokens). In both the newest stands last.
+    """
 
     step_surface: Surface | None = None
     header: RequestHeader | None = None
-    context: RequestContext | None = None
+    contexts: tuple[RequestContext, ...] = ()
     answer: Answer | None = None
     refusal: Refusal | None = None
     limits: tuple[tuple[RequestHeader | None, int], ...] = ()
@@ -92,11 +96,17 @@ class Meter(Struct, frozen=True, kw_only=True):
             case RequestHeader():
                 return structs.replace(self, header=event)
             case RequestContext():
-                return structs.replace(self, context=event)
+                return self._routed(event)
             case RequestFailed():
                 return self._refused(event, surface)
             case _:
                 return self
+
+    def _routed(self, event: RequestContext) -> "Meter":
+        if event.window_tokens is None:  # it takes nothing back
+            return self
+        others = (known for known in self.contexts if _model(known) != _model(event))
+        return structs.replace(self, contexts=(*others, event))
 
     def _refused(self, event: RequestFailed, surface: Surface) -> "Meter":
         verdict = overflow.normalise(event.failure)
@@ -111,7 +121,7 @@ class Meter(Struct, frozen=True, kw_only=True):
 class Pressure(Struct, frozen=True, kw_only=True):
     """How full the window is, in tokens: `total` = `baseline` + `delta`.
 
-    `limit_tokens` is what the provider's newest refusal taught about the current model's window.
+    `context` is what the log says of the current model's window, `limit_tokens` what the provider's newest refusal taught about the current model's window.
     """
 
     kind: BaselineKind
@@ -144,7 +154,7 @@ def measure(meter: Meter, surface: Surface, book: Book) -> Pressure:
         nodes=len(surface),
         header=header,
         header_tokens=header_tokens,
-        context=meter.context,
+        context=_context(meter, header),
         limit_tokens=_limit(meter, header, book),
     )
 
@@ -179,6 +189,21 @@ def _same(then: RequestHeader | None, header: Header | None, book: Book) -> bool
     return book.header(then).identity == header.identity
 
 
+def _context(meter: Meter, header: Header | None) -> RequestContext | None:
+    """The window of the header's provider and model; a router may have sent the request elsewhere."""
+    if not meter.contexts or meter.header is None or header is None:
+        return meter.contexts[-1] if meter.contexts else None
+    for context in reversed(meter.contexts):
+        if _model(context) == _model(header):
+            return context
+    newest = meter.contexts[-1]
+    return newest if newest.seq > meter.header.seq else None
+
+
+def _model(named: Header | RequestContext) -> tuple[str, str]:
+    return named.provider, named.model
+
+
 def _limit(meter: Meter, header: Header | None, book: Book) -> int | None:
     """The newest limit that a refusal named for this provider and model."""
     for at, limit in reversed(meter.limits):
@@ -186,6 +211,6 @@ def _limit(meter: Meter, header: Header | None, book: Book) -> int | None:
         if taught is None or header is None:
             if taught is header:
                 return limit
-        elif (taught.provider, taught.model) == (header.provider, header.model):
+        elif _model(taught) == _model(header):
             return limit
     return None
