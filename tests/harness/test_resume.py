@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import plain_reader
 import pytest
-from harness.live_harness import SYSTEM_PROMPT, LiveHarness, Place, RefusedError
+from harness.live_harness import LOG_NAMES, SYSTEM_PROMPT, LiveHarness, Place, RefusedError
+from harness.make_logs import FRAMED_PATCH, LOGS, WORKSPACE
 from harness.scripted_provider import Arrived, ScriptedProvider, serve
 from running import dshc
 
@@ -117,6 +118,27 @@ def test_it_drops_a_damaged_tail_without_a_word(
     assert "error" == resumed_turn(harness_python, place, provider)
     assert place.log.read_bytes().startswith(old)
     assert b"blue" not in place.log.read_bytes()
+
+
+@pytest.mark.parametrize("log", sorted(LOGS.glob("v4-*.jsonl*")), ids=lambda path: path.name)
+def test_it_opens_every_log_that_the_tests_stand_on(
+    log: Path, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """The logs beside the tests, in their neutral words, are sessions that the harness resumes."""
+    place = new_place(tmp_path, plain_reader.read(log.read_bytes()).header["id"])
+    written = replace(place, workspace=WORKSPACE)  # the folder's name comes from the log's header
+    framed = log.suffix == ".zstd"
+    written.folder.mkdir(parents=True)
+    stored = written.folder / LOG_NAMES[framed]
+    stored.write_bytes(log.read_bytes())
+    patch = tmp_path / "framed.patch.yml"
+    patch.write_text(FRAMED_PATCH)
+    patches = (patch,) if framed else ()
+    with LiveHarness(harness_python, place, provider, patches=patches) as harness:
+        harness.resume()  # and no turn: the directory that the session ran in is not there
+    old, new = log.read_bytes(), stored.read_bytes()
+    assert new.startswith(old)
+    assert "session/end-seed" == plain_reader.read(new).records[-1]["type"]
 
 
 # Compaction
@@ -392,11 +414,11 @@ def hand_made_bracket(reading: plain_reader.Reading) -> list[Record]:
         "source": {"kind": "compact-checkpoint", "compactionId": "by-hand"},
         "content": content,
     }
-    replace = {"op": "replace", "startSeq": gone[0], "endSeq": gone[-1]}
+    operation = {"op": "replace", "startSeq": gone[0], "endSeq": gone[-1]}
     sources = [seq, seq + 1, *gone]
     return [
         event("compaction/start", seq, owner),
         event("compaction/summary", seq + 1, {"compactionId": "by-hand", **shadow}),
-        event("user/message", seq + 2, message, surfaceOp=replace, sourceEventSeqs=sources),
+        event("user/message", seq + 2, message, surfaceOp=operation, sourceEventSeqs=sources),
         event("compaction/end", seq + 3, owner),
     ]
