@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 from running import LOGS
 
-WISHES: Final = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE")
+WISHES: Final = ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "PYTHONUNBUFFERED", "TTY_COMPATIBLE")
 """Variables by which a person shapes output; the tests say what they want themselves."""
 
 hypothesis.settings.register_profile(

@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from running import Ran, python
 
 from dsh_compact.cli import io
 from dsh_compact.report.terminal import safe
@@ -66,12 +67,10 @@ def test_numbers_beyond_64_bits_are_written_out(capfdbinary: pytest.CaptureFixtu
     assert b'{"b":1000000000000000000000000000000,"a":"\\ud83d"}\n' == capfdbinary.readouterr().out
 
 
-def test_text_and_json_come_in_order(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_text_and_json_come_in_order() -> None:
     """Text written before an object is printed before it, though they take different ways."""
-    io.emit_text("first")
-    io.emit_json({})
-    io.flush()
-    assert b"first\n{}\n" == capfdbinary.readouterr().out
+    done = python("from dsh_compact.cli import io; io.emit_text('first'); io.emit_json({})")
+    assert Ran(code=0, out="first\n{}\n", err="") == done
 
 
 @pytest.mark.parametrize(

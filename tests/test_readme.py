@@ -61,3 +61,4 @@ def test_three_dots_stand_for_any_text() -> None:
     assert readme.agrees(shown, "log a\nlog b\n3 events")
     assert not readme.agrees(shown, "log a\n13 event")
     assert not readme.agrees(shown, "log a\n3 events and more")
+    assert not readme.agrees("1.5 (a)", "1x5 (a)")

@@ -66,6 +66,12 @@ b.jsonl            7"""
     assert "log\na-r…\nb.j…" == table(COLUMNS, ROWS, width=4)
 
 
+def test_of_equally_important_columns_the_rightmost_leaves() -> None:
+    """What stands first is read first, so it stays longest."""
+    columns = [Column(name=name) for name in ("aaaa", "bbbb", "cccc")]
+    assert table(columns, [("1", "2", "3")], width=12) == "aaaa  bbbb\n1     2"
+
+
 @given(
     st.lists(st.tuples(ANY_TEXT, ANY_TEXT, ANY_TEXT), max_size=4),
     st.integers(1, 100),
