@@ -17,7 +17,7 @@ MODULES: Final = {
     path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))
 }
 
-LONGEST_MODULE_LINES: Final = 400
+LONGEST_MODULE_LINES: Final = 450
 """Lines of code (prose is welcome) beyond which a module holds two subjects."""
 
 TABLES: Final = {"overflow_wordings.py": "a row a wording; it grows with the providers"}
