@@ -1,8 +1,8 @@
 """Every error that the project raises on purpose: whose fault it is, and what to do next.
 
 An error knows its facts as attributes and speaks them as one sentence: where, what, what to do. Its
-class carries the exit code of the command line. Whatever else escapes is a bug of ours and keeps its
-traceback. This module knows nothing of files, JSON or terminals.
+class carries the exit code of the command line. Whatever else escapes is a bug of ours and keeps
+its traceback. This module knows nothing of files, JSON or terminals.
 """
 
 from enum import StrEnum

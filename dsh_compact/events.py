@@ -1,10 +1,11 @@
 """What a session log says, as values: blocks, messages and the events that matter here.
 
 Everything is immutable; the classes are `msgspec.Struct`s, which are frozen and slotted like a data
-class but cost a thirtieth to define (a command must start fast) and a fifth to make. Names are the field's own in snake case; the names on disk live in `codec`.
-A surface event comes in two sizes: a `SurfaceChange` says what it does to the surface and where its
-record lies, a `SurfaceEvent` is the whole of it, decoded only when somebody needs its message. This
-module knows no file, no JSON and no price.
+class but cost a thirtieth to define (a command must start fast) and a fifth to make. Names are the
+field's own in snake case; the names on disk live in `codec`. A surface event comes in two sizes: a
+`SurfaceChange` says what it does to the surface and where its record lies, a `SurfaceEvent` is the
+whole of it, decoded only when somebody needs its message. This module knows no file, no JSON and no
+price.
 """
 
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -19,8 +20,10 @@ FORMATS: Final = (0, 3, 4)
 
 
 class Place(NamedTuple):
-    """Where a record lies, all in bytes: in a plain log `frame_bytes` is -1 and `start_bytes` an offset
-    of the file; in a framed log the offset of its frame, and of the record inside the unpacked frame."""
+    """Where a record lies, all in bytes: in a plain log `frame_bytes` is -1 and `start_bytes` an
+    offset of the file; in a framed log the offset of its frame, and of the record inside the
+    unpacked frame.
+    """
 
     frame_bytes: int
     start_bytes: int
@@ -144,7 +147,9 @@ class Append(Struct, frozen=True):
 
 
 class Replace(Struct, frozen=True):
-    """The nodes from `start_seq` to `end_seq`, by their places, leave; the event stands in their place."""
+    """The nodes from `start_seq` to `end_seq`, by their places, leave; the event stands in their
+    place.
+    """
 
     start_seq: int
     end_seq: int
@@ -242,8 +247,8 @@ class RequestHeader(NamedTuple):
 class Header(Struct, frozen=True, kw_only=True):
     """A request header: whom the request goes to and what stands before the conversation.
 
-    `tools_json` is the compact JSON of the tools and `tools_length` its length in UTF-16 code units.
-    Two headers are the same when their `identity` is.
+    `tools_json` is the compact JSON of the tools and `tools_length` its length in UTF-16 code
+    units. Two headers are the same when their `identity` is.
     """
 
     provider: str
@@ -286,12 +291,19 @@ class ToolCallStarted(Struct, frozen=True, kw_only=True):
 
 
 class CompactionStart(Struct, frozen=True, kw_only=True):
-    """A compaction bracket opens; `turn` is the open turn, or None between turns."""
+    """A compaction bracket opens; `turn` is the open turn, or None between turns.
+
+    We also write which span is tried and by which backend, so that a failed attempt is not repeated
+    without news; a harness leaves these out (None) and ignores ours.
+    """
 
     seq: int
     time_ms: int
     compaction_id: str
     turn: int | None
+    start_seq: int | None = None
+    end_seq: int | None = None
+    backend: str | None = None
 
 
 class CompactionSummary(Struct, frozen=True, kw_only=True):

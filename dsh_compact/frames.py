@@ -30,7 +30,8 @@ _RAW, _RLE, _COMPRESSED = 0, 1, 2
 
 
 def frame_length(data: bytes | memoryview, start: int = 0) -> int | None:
-    """The length in bytes of the frame that begins at `start`; None where `data` ends before it does.
+    """The length in bytes of the frame that begins at `start`; None where `data` ends before it
+    does.
 
     Raises `RuleBroken` (bad-frame) where no frame begins there or its structure is broken.
     """

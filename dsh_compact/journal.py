@@ -4,8 +4,8 @@ Rule 1: bytes are added behind the last good end and nowhere else, under the loc
 count only once the flush has returned. Rule 2: what could not be written whole is cut off again;
 where even that fails, the journal refuses every further append. It knows bytes, not events.
 
-The lock is the harness's own: a non-blocking exclusive `flock` on `session.lock` beside the log, never
-removed; format 0 had no such file, there the log itself is locked.
+The lock is the harness's own: a non-blocking exclusive `flock` on `session.lock` beside the log,
+never removed; format 0 had no such file, there the log itself is locked.
 """
 
 import fcntl
@@ -303,3 +303,17 @@ def _owner(inode: int) -> str | None:
             return f"{pid} ({name.read().strip()})"
     except (OSError, ValueError):
         return None
+
+
+def flush_file(path: str) -> None:
+    """Returns once everything that was written to the file survives a crash; raises `WriteFailed`."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
+    try:
+        os.fsync(fd)
+    except OSError as fault:
+        raise WriteFailed(path, f"cannot be flushed: {fault.strerror}") from fault
+    finally:
+        os.close(fd)

@@ -2,8 +2,8 @@
 
 Pressure = baseline + (surface now − surface at the anchor), FORMAT "Prices". A fold beside the
 surface's: `extend` takes every event in order and returns the meter after it. No price is computed
-here before `measure` asks for one, so that a message nobody asks about is never decoded. It knows no
-file: what is dear (a price, a header) is fetched through the `Book` that is handed in.
+here before `measure` asks for one, so that a message nobody asks about is never decoded. It knows
+no file: what is dear (a price, a header) is fetched through the `Book` that is handed in.
 """
 
 from typing import Literal, Protocol, TypeAlias
@@ -60,7 +60,9 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
     @property
     def counted_tokens(self) -> int | None:
-        """The provider's own count of the refused input; None unless it was an overflow with numbers."""
+        """The provider's own count of the refused input; None unless it was an overflow with
+        numbers.
+        """
         verdict = self.verdict
         if (
             verdict.code is not overflow.Code.CONTEXT_WINDOW_EXCEEDED
@@ -73,8 +75,8 @@ class Refusal(Struct, frozen=True, kw_only=True):
 class Meter(Struct, frozen=True, kw_only=True):
     """The fold's state.
 
-    `contexts` holds the newest known window of each provider and model, `limits` what refusals taught:
-    (header at the time, limit in tokens). In both the newest stands last.
+    `contexts` holds the newest known window of each provider and model, `limits` what refusals
+    taught: (header at the time, limit in tokens). In both the newest stands last.
     """
 
     step_surface: Surface | None = None
@@ -121,7 +123,8 @@ class Meter(Struct, frozen=True, kw_only=True):
 class Pressure(Struct, frozen=True, kw_only=True):
     """How full the window is, in tokens: `total` = `baseline` + `delta`.
 
-    `context` is what the log says of the current model's window, `limit_tokens` what the provider's newest refusal taught about the current model's window.
+    `context` is what the log says of the current model's window, `limit_tokens` what the provider's
+    newest refusal taught about the current model's window.
     """
 
     kind: BaselineKind

@@ -32,6 +32,9 @@ SESSION_FILES: Final = tuple(
 )
 """What a session's folder may hold, the newest format first."""
 
+LOG_SUFFIXES: Final = (".jsonl", ".jsonl.zstd")
+"""What a log's name ends in, in a folder that is no session's."""
+
 
 class Batch(NamedTuple):
     """Whole lines without their newlines; the first begins at that place (see `Place`)."""
@@ -202,15 +205,42 @@ def find_log(path: str) -> tuple[str, tuple[str, ...]]:
     """
     if path == STANDARD_INPUT or not os.path.isdir(path):
         return path, ()
-    names = [name for name in SESSION_FILES if os.path.isfile(os.path.join(path, name))]
-    if not names:
+    found = _session_files(path)
+    if not found:
         raise LogError(
             path,
             "no session log in this folder",
             remedy=f"name the file; a session's folder holds {SESSION_FILES[0]} or the like",
         )
-    found = [os.path.join(path, name) for name in names]
     return found[0], tuple(found[1:])
+
+
+def _session_files(folder: str) -> list[str]:
+    paths = (os.path.join(folder, name) for name in SESSION_FILES)
+    return [path for path in paths if os.path.isfile(path)]
+
+
+def find_logs(path: str) -> tuple[str, ...]:
+    """All logs that `path` means: a file or a session's folder itself, or what lies in a folder.
+
+    In any other folder, and below, that is each session's newest file, and elsewhere the `.jsonl`
+    and `.jsonl.zstd` files, in order. A folder that cannot be listed stands for itself, so that
+    reading it says why. Raises `LogError` where a folder holds no log.
+    """
+    if path == STANDARD_INPUT or not os.path.isdir(path) or _session_files(path):
+        return (path,)
+    found: list[str] = []
+    closed: list[str] = []
+    for folder, folders, names in os.walk(
+        path, onerror=lambda fault: closed.append(fault.filename)
+    ):
+        folders.sort()
+        session = [name for name in SESSION_FILES if name in names]
+        logs = session[:1] or sorted(name for name in names if name.endswith(LOG_SUFFIXES))
+        found.extend(os.path.join(folder, name) for name in logs)
+    if not found and not closed:
+        raise LogError(path, "no session log in this folder or below", remedy="name the file")
+    return (*found, *closed)
 
 
 def _opened(path: str) -> BinaryIO:

@@ -1,8 +1,8 @@
 """A session: the log and its surface in step.
 
-Reading: `read_session` folds a log and keeps it open, so that a message can be fetched when somebody
-asks for it. Writing: `open_session` takes the lock first, and `append()` is the only door: what does
-not fold is refused before a byte is written, and nothing counts before it is on disk.
+Reading: `read_session` folds a log and keeps it open, so that a message can be fetched when
+somebody asks for it. Writing: `open_session` takes the lock first, and `append()` is the only door:
+what does not fold is refused before a byte is written, and nothing counts before it is on disk.
 """
 
 import os
@@ -46,6 +46,7 @@ from dsh_compact.events import (
 )
 from dsh_compact.journal import Disk, Journal, write_new_file
 from dsh_compact.meter import Meter, Pressure
+from dsh_compact.planning import Item, item
 from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
 from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
@@ -67,7 +68,8 @@ class Session:
 
     `path` as it was given, `header` the log's first record, `surface` the conversation as the model
     sees it, `meter` what a measure needs, `turns` where the session stands (only where the session
-    was opened for it), `events` how many events there are, `notices` what a user should know.
+    was opened for it), `events` how many events there are, `notices` what a user should know,
+    `stopped` whether `until` ended the fold before the log's end.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class Session:
         wanted: Iterable[type[Any]] = (),
         strict: bool = False,
         watch: Watcher | None = None,
+        until: Callable[[Event], bool] | None = None,
     ) -> None:
         """Opens and folds the log; prefer `read_session`, which finds it first."""
         self.path = path
@@ -89,12 +92,15 @@ class Session:
         self._follow_turns = self._wanted >= TURNS_WANTED
         self._strict = strict
         self._watch = watch
-        self._prices: dict[int, int] = {}
+        self._until = until
+        self.stopped = False
+        self._items: dict[int, Item] = {}
         self._headers: dict[int, Header] = {}
         self._reader = LogReader(path)
         self._scanner: Scanner | None = None
         try:
             self.header: SessionHeader = self._fold()
+            self._note_torn_tail()
         except BaseException:
             self._reader.close()
             raise
@@ -159,10 +165,20 @@ class Session:
 
     def price(self, node: Node | SurfaceChange) -> int:
         """Estimated tokens of a node's message."""
-        known = self._prices.get(node.seq)
+        return self.item(node).tokens
+
+    def item(self, node: Node | SurfaceChange) -> Item:
+        """A node as planning sees it; decoded once."""
+        known = self._items.get(node.seq)
         if known is None:
-            known = self._prices[node.seq] = tokens.price_message(self.event(node).message)
+            message = self.event(node).message
+            known = item(node.seq, node.kind, tokens.price_message(message), message)
+            self._items[node.seq] = known
         return known
+
+    def items(self) -> tuple[Item, ...]:
+        """The surface as planning sees it."""
+        return tuple(map(self.item, self.surface))
 
     def usage(self, node: Node | SurfaceChange) -> Usage | None:
         """What the provider counted for an answer."""
@@ -191,7 +207,12 @@ class Session:
     # The fold -------------------------------------------------------------------------------------
 
     def catch_up(self) -> int:
-        """Folds what another writer has appended since; returns how many events that was."""
+        """Folds what another writer has appended since; returns how many events that was.
+
+        A record that is not whole yet is left for the next time.
+        """
+        if self.stopped:
+            return 0
         before = self.events
         self._fold()
         return self.events - before
@@ -205,11 +226,12 @@ class Session:
                 if self._scanner is None:
                     header, batch = self._begin(batch)
                 self._take(batch)
+                if self.stopped:
+                    break
         except RuleBroken as fault:
             raise self._damaged(fault) from None
         if header is None:
             raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
-        self._note_torn_tail()
         return header
 
     def _begin(self, batch: Batch) -> tuple[SessionHeader, Batch]:
@@ -226,11 +248,16 @@ class Session:
         except RuleBroken as fault:
             fault.line = self._scanner.lines
             self._extend_all(cast("Sequence[Event]", fault.events), batch, first_line)
+            if self.stopped:  # what is wrong stands behind the part that was asked for
+                return
             raise
         self._extend_all(events, batch, first_line)
 
     def _extend_all(self, events: Sequence[Event], batch: Batch, first_line: int) -> None:
         for event in events:
+            if self._until is not None and self._until(event):
+                self.stopped = True
+                return
             try:
                 self._extend(event)
             except RuleBroken as fault:
@@ -296,15 +323,17 @@ def read_session(
     wanted: Iterable[type[Any]] = (),
     strict: bool = False,
     watch: Watcher | None = None,
+    until: Callable[[Event], bool] | None = None,
 ) -> Session:
     """The session at `path`: a log of any supported format, `-` for standard input, or a folder.
 
     Reads only. `strict` checks every byte, also of records that nobody needs; `wanted` and `watch`
-    are for those who want to see events pass by. Raises `LogError` and its kin: unreadable,
+    are for those who want to see events pass by; the first event for which `until` is true, and
+    all behind it, are left out. Raises `LogError` and its kin: unreadable,
     unsupported, damaged.
     """
     found, stale = find_log(os.fspath(path))
-    session = Session(found, wanted=wanted, strict=strict, watch=watch)
+    session = Session(found, wanted=wanted, strict=strict, watch=watch, until=until)
     if stale:
         session.notices.insert(0, f"{found} is read; older formats beside it: {', '.join(stale)}")
     return session
@@ -364,9 +393,9 @@ def open_session(
 ) -> WritableSession:
     """The session at `path` for appending, under the harness's lock.
 
-    `clock` gives the time in ms since 1970, `disk` the operations of the journal. A torn tail is cut
-    off and kept beside the log. Raises `LogError` and its kin: owned by a live process, damaged, no
-    regular file, or holding events that only a newer harness understands.
+    `clock` gives the time in ms since 1970, `disk` the operations of the journal. A torn tail is
+    cut off and kept beside the log. Raises `LogError` and its kin: owned by a live process,
+    damaged, no regular file, or holding events that only a newer harness understands.
     """
     found, stale = find_log(os.fspath(path))
     if found == STANDARD_INPUT:

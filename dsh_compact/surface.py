@@ -8,9 +8,10 @@ files, tokens or summaries.
 
 How it stays cheap whatever the log's shape: nodes lie in blocks, and old and new surface share all
 blocks but those that changed. A node keeps an `order` for life, which grows along the surface: an
-appended node's is its seq, a replacing node inherits that of the first node it replaces. So a seq is
-found by bisection. Only a replacing node's order cannot be told from its seq; `_orders` remembers it,
-shared between versions as a mere hint: it is believed only where the node is really found there.
+appended node's is its seq, a replacing node inherits that of the first node it replaces. So a seq
+is found by bisection. Only a replacing node's order cannot be told from its seq; `_orders`
+remembers it, shared between versions as a mere hint: it is believed only where the node is really
+found there.
 """
 
 from bisect import bisect_right
@@ -110,7 +111,9 @@ class Surface:
         return None if spot is None else self._block(spot[0])[spot[1]]
 
     def span(self, start_seq: int, end_seq: int) -> tuple[Node, ...]:
-        """The nodes from `start_seq` to `end_seq` by their places; raises `RuleBroken` where no such."""
+        """The nodes from `start_seq` to `end_seq` by their places; raises `RuleBroken` where no
+        such.
+        """
         first, last = self._ends(start_seq, end_seq, None)
         return self._cut(first, last)
 

@@ -1,7 +1,7 @@
 """Where a session stands: the open turn and step, the calls that wait, the open compaction bracket.
 
-A fold beside the surface's. It believes what it reads and judges nothing (`verify` does): it answers
-what a writer must know before it adds a record.
+A fold beside the surface's. It believes what it reads and judges nothing (`verify` does): it
+answers what a writer must know before it adds a record.
 """
 
 from typing import Final
@@ -35,12 +35,17 @@ WANTED: Final = frozenset(
 """The events beside the surface's that this fold looks at."""
 
 
+FAILURES_KEPT: Final = 32
+"""Failed attempts that are remembered: a span grows with the session, old ones do not come back."""
+
+
 class Turns(Struct, frozen=True, kw_only=True):
     """The fold's state.
 
     `last_turn` and `last_step` are the newest numbers given, `turn` and `step` those that are open.
     `bracket` is the compaction that began and has not ended; `bracket_is_stale` once a
-    `session/end-seed` stands behind it: the process that held it is gone.
+    `session/end-seed` stands behind it: the process that held it is gone. `failed` are the newest
+    attempts that ended in an error.
     """
 
     turn: int | None = None
@@ -50,6 +55,7 @@ class Turns(Struct, frozen=True, kw_only=True):
     bracket: CompactionStart | None = None
     bracket_is_stale: bool = False
     started_calls: tuple[ToolCallStarted, ...] = ()
+    failed: tuple[CompactionStart, ...] = ()
 
     def extend(self, event: Event) -> "Turns":
         """Where the session stands after `event`."""
@@ -68,8 +74,11 @@ class Turns(Struct, frozen=True, kw_only=True):
                 return structs.replace(self, started_calls=(*self.started_calls, event))
             case CompactionStart():
                 return structs.replace(self, bracket=event, bracket_is_stale=False)
-            case CompactionEnd():
-                return structs.replace(self, bracket=None, bracket_is_stale=False)
+            case CompactionEnd(error=error):
+                failed = self.failed
+                if error is not None and self.bracket is not None:
+                    failed = (*failed[-FAILURES_KEPT + 1 :], self.bracket)
+                return structs.replace(self, bracket=None, bracket_is_stale=False, failed=failed)
             case EndSeed():
                 return structs.replace(self, bracket_is_stale=self.bracket is not None)
             case _:

@@ -1,4 +1,5 @@
-"""One record <-> one event, for every format: the only place where JSON is a dict and names are camelCase.
+"""One record <-> one event, for every format: the only place where JSON is a dict and names are
+camelCase.
 
 `scan` reads lines in bulk and decodes no more than its caller needs, `decode` reads one record in
 full, `encode` writes the records that we write, `wire` holds the shapes on disk.

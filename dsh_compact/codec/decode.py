@@ -449,11 +449,15 @@ def _tool_call(record: wire.Record) -> Event:
 
 def _compaction_start(record: wire.Record) -> Event:
     data = wire.read(_data(record), wire.Compaction)
+    tried = data.shadowed_range
     return CompactionStart(
         seq=record.seq,
         time_ms=int(record.time),
         compaction_id=data.compaction_id,
         turn=data.turn,
+        start_seq=None if tried is None else tried.start,
+        end_seq=None if tried is None else tried.end,
+        backend=data.backend,
     )
 
 
@@ -479,7 +483,7 @@ def _compaction_summary(record: wire.Record) -> Event:
         start_seq=start,
         end_seq=end,
         shadowed_seqs=tuple(data.shadowed_seqs),
-        shadowed_tokens=data.shadowed_token_count,
+        shadowed_tokens=int(data.shadowed_token_count),
         provider=data.provider,
         model=data.model,
         max_tokens=data.max_tokens,
@@ -496,7 +500,7 @@ def _compaction_prune(record: wire.Record) -> Event:
         start_seq=start,
         end_seq=end,
         shadowed_seqs=tuple(data.shadowed_seqs),
-        shadowed_tokens=data.shadowed_token_count,
+        shadowed_tokens=int(data.shadowed_token_count),
     )
 
 

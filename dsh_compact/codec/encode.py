@@ -205,9 +205,23 @@ def tool_result(
 # A compaction -----------------------------------------------------------------------------------
 
 
-def compaction_start(compaction_id: str, turn: int | None) -> Draft:
-    """A bracket opens; `turn` is the open turn's number, None between turns."""
-    return Draft(type="compaction/start", data={"compactionId": compaction_id, "turn": turn})
+def compaction_start(
+    compaction_id: str,
+    turn: int | None,
+    *,
+    tried: tuple[int, int] | None = None,
+    backend: str | None = None,
+) -> Draft:
+    """A bracket opens; `turn` is the open turn's number, None between turns.
+
+    `tried` are the ends of the span and `backend` who tries: further keys, which a harness ignores.
+    """
+    data: dict[str, Any] = {"compactionId": compaction_id, "turn": turn}
+    if tried is not None:
+        data["shadowedRange"] = {"start": tried[0], "end": tried[1]}
+    if backend is not None:
+        data["backend"] = backend
+    return Draft(type="compaction/start", data=data)
 
 
 def compaction_end(compaction_id: str, turn: int | None, error: str | None = None) -> Draft:

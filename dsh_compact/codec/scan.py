@@ -1,11 +1,13 @@
 """Lines in bulk: every seq checked, and no more decoded than the caller needs.
 
-A log is mostly bytes that a question does not touch. `Scanner` compares each line's head with the seq
-that must come next and looks at its type; only lines of wanted types, and lines whose layout is not
-the usual one (other key order, spaces, escapes: other writers' logs), are decoded in full. So the fast
-way never guesses: what it does not recognise at a glance, it reads. `strict` decodes everything.
+A log is mostly bytes that a question does not touch. `Scanner` compares each line's head with the
+seq that must come next and looks at its type; only lines of wanted types, and lines whose layout is
+not the usual one (other key order, spaces, escapes: other writers' logs), are decoded in full. So
+the fast way never guesses: what it does not recognise at a glance, it reads. `strict` decodes
+everything.
 
-Two modes, one answer: they differ only in whether damage inside a record that nobody needs is noticed.
+Two modes, one answer: they differ only in whether damage inside a record that nobody needs is
+noticed.
 """
 
 import re
@@ -126,7 +128,9 @@ class Scanner:
                     elif action.__class__ is str:
                         if line.endswith(_APPENDED):
                             place = Place(frame_bytes, start_bytes, size)
-                            found.append(SurfaceChange(seq, cast('Kind', action), APPEND, (), place))
+                            found.append(
+                                SurfaceChange(seq, cast("Kind", action), APPEND, (), place)
+                            )
                             seq += 1
                             start_bytes += size + 1
                             continue

@@ -1,8 +1,9 @@
-"""The shapes on disk, as `msgspec` reads them: only the fields that matter, everything else is skipped.
+"""The shapes on disk, as `msgspec` reads them: only the fields that matter, everything else is
+skipped.
 
 Optional fields are optional on disk too. A record that does not fit its shape is damaged; the check
-is part of the decoding. JSON that `msgspec` rejects only for a lone surrogate (the harness is written
-in JavaScript, which allows them) is read again with the standard library.
+is part of the decoding. JSON that `msgspec` rejects only for a lone surrogate (the harness is
+written in JavaScript, which allows them) is read again with the standard library.
 """
 
 import re
@@ -211,7 +212,8 @@ class Compaction(Struct, rename="camel"):
     summary: Any = None
     shadowed_range: Range | None = None
     shadowed_seqs: list[int] = []
-    shadowed_token_count: int = 0
+    shadowed_token_count: int | float = 0
+    backend: str | None = None
     provider: str = ""
     model: str = ""
     max_tokens: int | None = None

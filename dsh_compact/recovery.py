@@ -1,0 +1,382 @@
+"""The overflow path: after a refused request, a real shrink and a decision.
+
+Only for the normalised code `CONTEXT_WINDOW_EXCEEDED`; no threshold, no kept tail. Snapshot, pack,
+compare: the generation is read from the file before and after, and only where it is strictly
+greater may the request be sent again; otherwise the original error is reported as it came, whatever
+the backend says. A moved generation is necessary, not sufficient: while the forecast exceeds the
+known limit and another round still moves it, the path goes on before it spends a request.
+
+`Retry` is made here and nowhere else, from two readings of the ledger.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from dsh_compact import overflow
+from dsh_compact.backends import Backend, Claim
+from dsh_compact.backends.running import Ran, Runner, run_here
+from dsh_compact.events import Failure
+from dsh_compact.floor import Floor, floor_of
+from dsh_compact.ledger import Reading, read_again
+from dsh_compact.meter import Pressure
+from dsh_compact.overflow import Code, Refusal
+from dsh_compact.planning import NoSpan
+from dsh_compact.policy import DEFAULT, Policy
+from dsh_compact.session import WritableSession
+from dsh_compact.workbench import Bloated, Workbench
+
+MOST_ROUNDS: Final = 8
+"""Rounds before one decision: each must move the generation, and this ends even those that do."""
+
+DEFAULT_TIMEOUT_SECONDS: Final = 600.0
+"""How long one round of a backend may take: a model's summary takes minutes, a hung one for ever."""
+
+
+class Verdict(StrEnum):
+    """What the ledger says about a recovery."""
+
+    REDUCED = "reduced"
+    STILL_OVER = "reduced-still-over"
+    PRUNED_ONLY = "pruned-only"
+    NO_OP = "no-op"
+    BLOATED = "bloated"
+    NOT_PERSISTED = "not-persisted"
+    BACKEND_ERROR = "backend-error"
+    TIMED_OUT = "timed-out"
+    IRREDUCIBLE = "irreducible"
+
+
+# The decision ------------------------------------------------------------------------------------
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """All that the decision depends on."""
+
+    is_overflow: bool
+    is_cancelled: bool
+    has_retries_left: bool
+    has_advanced: bool
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One row of the decision table; None in a column stands for either."""
+
+    reason: str
+    is_overflow: bool | None = None
+    is_cancelled: bool | None = None
+    has_retries_left: bool | None = None
+    has_advanced: bool | None = None
+    retry: bool = False
+
+    def matches(self, facts: Facts) -> bool:
+        """Whether the row speaks about these facts."""
+        columns = ("is_overflow", "is_cancelled", "has_retries_left", "has_advanced")
+        wanted = ((getattr(self, name), getattr(facts, name)) for name in columns)
+        return all(want is None or want == have for want, have in wanted)
+
+
+TABLE: Final = (
+    Row(reason="the failure is no overflow of the context window", is_overflow=False),
+    Row(reason="the request was cancelled", is_overflow=True, is_cancelled=True),
+    Row(
+        reason="the retries are used up",
+        is_overflow=True,
+        is_cancelled=False,
+        has_retries_left=False,
+    ),
+    Row(
+        reason="the conversation on disk was not replaced",
+        is_overflow=True,
+        is_cancelled=False,
+        has_retries_left=True,
+        has_advanced=False,
+    ),
+    Row(
+        reason="the conversation on disk was replaced",
+        is_overflow=True,
+        is_cancelled=False,
+        has_retries_left=True,
+        has_advanced=True,
+        retry=True,
+    ),
+)
+"""Exactly one row matches whatever the facts are (a test walks every combination)."""
+
+
+def row_for(facts: Facts) -> Row:
+    """The one row of the table that speaks about these facts."""
+    (row,) = (row for row in TABLE if row.matches(facts))
+    return row
+
+
+class Attempt(Struct, frozen=True, kw_only=True):
+    """What was tried before a decision, and what the ledger says of it.
+
+    `forecast_tokens` is what the next request is expected to have, in the provider's own counting,
+    `room_tokens` what it may have; None where the refusal names no numbers. `claims` are the
+    backend's own words, one a round, printed and never believed. `floor` is set where nothing more
+    can move.
+    """
+
+    verdict: Verdict
+    rounds: int = 0
+    generation_before: int
+    generation_after: int
+    forecast_tokens: int | None = None
+    room_tokens: int | None = None
+    claims: tuple[Claim, ...] = ()
+    error: BaseException | None = None
+    floor: Floor | None = None
+    notices: tuple[str, ...] = ()
+
+
+class Retry:
+    """Leave to send the request again: the ledger was read twice and says that it is shorter."""
+
+    __slots__ = ("after", "attempt", "before", "refusal")
+
+    def __init__(
+        self, before: Reading, after: Reading, *, attempt: Attempt, refusal: Refusal
+    ) -> None:
+        """Raises `ValueError` unless `after` is a later reading with a strictly greater generation."""
+        if not after.advanced_since(before):
+            raise ValueError("a retry needs a generation that has grown on disk")
+        self.before: Final = before
+        self.after: Final = after
+        self.attempt: Final = attempt
+        self.refusal: Final = refusal
+
+
+class Preserve(Struct, frozen=True, kw_only=True):
+    """Report `failure`, the original one, unchanged; `reason` says why nothing else is allowed.
+
+    `attempt` is None where nothing was tried.
+    """
+
+    failure: Failure
+    reason: str
+    refusal: Refusal
+    attempt: Attempt | None = None
+
+
+Decision: TypeAlias = Retry | Preserve
+
+
+# The path ----------------------------------------------------------------------------------------
+
+
+class OverflowPath:
+    """The path for one session: it counts the retries since the last reply.
+
+    `run` decides where a backend runs and for how long (here, within `timeout_seconds`, by
+    default).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        policy: Policy = DEFAULT,
+        *,
+        instructions: str = "",
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        run: Runner = run_here,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self._backend = backend
+        self._policy = policy
+        self._instructions = instructions
+        self._timeout_seconds = timeout_seconds
+        self._run = run
+        self._progress = progress
+        self.retries = 0
+
+    def on_reply(self, session: WritableSession) -> None:
+        """Call it when a request was answered: the retries start anew."""
+        self.retries = 0
+
+    def on_idle(self, session: WritableSession) -> None:
+        """Call it when the turn is over: the next one has its own retries."""
+        self.retries = 0
+
+    def on_request_error(
+        self,
+        session: WritableSession,
+        failure: Failure,
+        *,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> Decision:
+        """What to do about a failed request: `Retry`, or `Preserve` with the failure as it came.
+
+        Compacts only for an overflow that may still be retried. Whatever backend, log or disk do, a
+        decision is made; only a first reading of the log that fails raises (`LogError` and its
+        kin).
+        """
+        refusal = overflow.normalise(failure)
+        is_overflow = refusal.code is Code.CONTEXT_WINDOW_EXCEEDED
+        may_retry = self.retries < self._policy.max_overflow_retries
+        if not is_overflow or is_cancelled() or not may_retry:
+            facts = Facts(
+                is_overflow=is_overflow,
+                is_cancelled=is_cancelled(),
+                has_retries_left=may_retry,
+                has_advanced=False,
+            )
+            return Preserve(failure=failure, reason=row_for(facts).reason, refusal=refusal)
+        before = Reading(session.path)
+        after, attempt = self._shrink(session, before, refusal)
+        facts = Facts(
+            is_overflow=True,
+            is_cancelled=is_cancelled(),
+            has_retries_left=True,
+            has_advanced=after is not None and after.advanced_since(before),
+        )
+        row = row_for(facts)
+        if row.retry and after is not None:
+            self.retries += 1
+            return Retry(before, after, attempt=attempt, refusal=refusal)
+        return Preserve(failure=failure, reason=row.reason, refusal=refusal, attempt=attempt)
+
+    def _shrink(
+        self, session: WritableSession, before: Reading, refusal: Refusal
+    ) -> tuple[Reading | None, Attempt]:
+        """Rounds of the backend until the forecast fits or nothing moves; the last reading."""
+        forecast = Forecast(session.pressure(), refusal)
+        last: Reading | None = before
+        rounds: list[Ran] = []
+        benches: list[Workbench] = []
+        while last is not None and len(rounds) < MOST_ROUNDS:
+            bench = self._bench(session, forecast)
+            benches.append(bench)
+            rounds.append(self._run(self._backend, bench, self._timeout_seconds))
+            previous, last = last, read_again(session.path, before)
+            if last is None or not last.advanced_since(previous):
+                break
+            if forecast.fits(last.tokens) is not False:
+                break
+        return last, _attempt(before, last, forecast, rounds, benches)
+
+    def _bench(self, session: WritableSession, forecast: "Forecast") -> Workbench:
+        return Workbench(
+            session,
+            policy=self._policy,
+            retain_tokens=0,
+            goal=forecast.goal(),
+            window_tokens=forecast.limit_tokens,
+            instructions=self._instructions,
+            backend=self._backend.name,
+            insist=True,
+            progress=self._progress,
+        )
+
+
+class Forecast:
+    """What a request will have in the provider's own counting, calibrated by the refusal's numbers.
+
+    The refusal counted a request whose estimate we know; the ratio of the two carries over to what
+    is left of it. All counts in tokens; without numbers nothing is forecast.
+    """
+
+    def __init__(self, pressure: Pressure, refusal: Refusal) -> None:
+        counted = refusal.requested_tokens if refusal.input_tokens is None else refusal.input_tokens
+        estimated = pressure.header_tokens + pressure.surface_tokens
+        self._fixed_tokens = pressure.header_tokens
+        self._ratio = counted / estimated if counted and estimated else None
+        self.limit_tokens = refusal.limit_tokens or pressure.limit_tokens
+        reserved = 0 if refusal.input_tokens is None else refusal.output_tokens or 0
+        self.room_tokens = (
+            None if self.limit_tokens is None else max(0, self.limit_tokens - reserved)
+        )
+
+    def tokens(self, surface_tokens: int) -> int | None:
+        """The forecast for a surface with that estimate."""
+        if self._ratio is None:
+            return None
+        return round((self._fixed_tokens + surface_tokens) * self._ratio)
+
+    def fits(self, surface_tokens: int) -> bool | None:
+        """Whether the forecast fits; None where it cannot be said."""
+        forecast = self.tokens(surface_tokens)
+        if forecast is None or self.room_tokens is None:
+            return None
+        return forecast <= self.room_tokens
+
+    def goal(self) -> Callable[[Pressure], bool] | None:
+        """When a backend has done enough; None where only the provider can say."""
+        if self._ratio is None or self.room_tokens is None:
+            return None
+        return lambda pressure: self.fits(pressure.surface_tokens) is True
+
+
+def _attempt(
+    before: Reading,
+    last: Reading | None,
+    forecast: Forecast,
+    rounds: list[Ran],
+    benches: list[Workbench],
+) -> Attempt:
+    """What was tried, and the verdict on it."""
+    floor = _floor_if_stuck(benches[-1], forecast, last)
+    surface_tokens = before.tokens if last is None else last.tokens
+    return Attempt(
+        verdict=_verdict(before, last, forecast, rounds, benches, floor),
+        rounds=len(rounds),
+        generation_before=before.generation,
+        generation_after=before.generation if last is None else last.generation,
+        forecast_tokens=forecast.tokens(surface_tokens),
+        room_tokens=forecast.room_tokens,
+        claims=tuple(ran.claim for ran in rounds if ran.claim is not None),
+        error=next((ran.error for ran in reversed(rounds) if ran.error is not None), None),
+        floor=floor,
+        notices=tuple(notice for bench in benches for notice in bench.notices),
+    )
+
+
+def _verdict(
+    before: Reading,
+    last: Reading | None,
+    forecast: Forecast,
+    rounds: list[Ran],
+    benches: list[Workbench],
+    floor: Floor | None,
+) -> Verdict:
+    """The ledger's word first; what the backend raised explains only why nothing moved."""
+    error = rounds[-1].error
+    if last is None or not last.continues(before):
+        return Verdict.NOT_PERSISTED
+    if last.advanced_since(before):
+        return _verdict_on_a_moved_one(before, last, forecast, benches)
+    if rounds[-1].timed_out:
+        return Verdict.TIMED_OUT
+    if isinstance(error, Bloated):
+        return Verdict.BLOATED
+    if error is not None:
+        return Verdict.BACKEND_ERROR
+    if benches[-1].session.replace_generation > last.generation:
+        return Verdict.NOT_PERSISTED
+    return Verdict.NO_OP if floor is None else Verdict.IRREDUCIBLE
+
+
+def _verdict_on_a_moved_one(
+    before: Reading, last: Reading, forecast: Forecast, benches: list[Workbench]
+) -> Verdict:
+    if last.tokens >= before.tokens:
+        return Verdict.BLOATED
+    if forecast.fits(last.tokens) is False:
+        return Verdict.STILL_OVER
+    if not any(bench.replaced for bench in benches) and any(bench.pruned for bench in benches):
+        return Verdict.PRUNED_ONLY
+    return Verdict.REDUCED
+
+
+def _floor_if_stuck(bench: Workbench, forecast: Forecast, last: Reading | None) -> Floor | None:
+    """What the floor is made of, where the request still does not fit and nothing more can move."""
+    if last is None or forecast.fits(last.tokens) is True:
+        return None
+    if bench.session.replace_generation != last.generation or bench.can_prune():
+        return None
+    if not isinstance(bench.choose(), NoSpan):
+        return None
+    return floor_of(bench.session.items(), bench.header())
