@@ -44,14 +44,17 @@ HOSTILE_CHARS: Final = 2_000_000
 HOSTILE_SECONDS: Final = 30
 """What a slow machine may take; here it is a quarter of a second."""
 
-NASTY: Final = st.text(
+NASTY: Final = st.lists(
     st.sampled_from(
-        "aBz12 \n\r\t'/-(_\"{}.,:;的のカ・é"
-        "\u0301\0\x01\u200b😀．٣\u3040\u3099\u00a0\u2028\x85\x1cΩßяЫ한，。！①\ufe0f龥"
+        [
+            *"aBz12 \n\r\t'/-(_\"{}.,:;的のカ・é",
+            *"\u0301\0\x01\u200b😀．٣\u3040\u3099\u00a0\u2028\x85\x1cΩßяЫ한，。！①\ufe0f龥",
+            *("  ", "I'LL", "don't", "'s", "!\r\n", "//\n"),
+        ]
     ),
     min_size=2,
-    max_size=40,
-)
+    max_size=30,
+).map("".join)
 """Texts in which every kind of character meets every other."""
 
 
@@ -121,6 +124,7 @@ def library_text() -> str:
         ("deepseek", 11, "1234567 ٣٤٥٦"),
         ("deepseek", 5, "x  的  1"),
         ("deepseek", 8, "\u200b\u200b\u00e9\u0301 😀😀"),
+        ("deepseek", 3, "\u200d\u200dno"),
         ("deepseek", 7, "\r\n\r\n  \t end"),
         ("deepseek", 9, " " * 1000),
         ("deepseek", 5, "\u3040\u3099a"),
@@ -255,6 +259,29 @@ def test_a_cut_at_a_seam_costs_nothing(name: str, text: str) -> None:
         assert tokenizer.count(text) == tokenizer.count(text[:cut]) + tokenizer.count(text[cut:])
 
 
+@pytest.mark.parametrize(
+    ("cut", "text"),
+    [
+        (1, "a b"),
+        (1, "; }"),
+        (2, "ab12"),
+        (1, "1a"),
+        (1, "1.5"),
+        (1, "x\ny"),
+        (2, "中文，好"),
+        (None, "don't"),
+        (None, "word"),
+        (None, "1234"),
+        (None, "a\u0301"),
+        (None, "/\n/"),
+        (None, "  a"),
+    ],
+)
+def test_seams_lie_where_pieces_begin(cut: int | None, text: str) -> None:
+    """A seam is found before a space, a mark or another kind of character, and never in a word."""
+    assert cut == seam(text, 1, len(text))
+
+
 def seams_of(text: str) -> Iterator[int]:
     """Every seam of a text."""
     cut = seam(text, 1, len(text))
@@ -344,7 +371,7 @@ def test_what_tiktoken_once_fetched_is_used(
 ) -> None:
     """The file in the folder that TIKTOKEN_CACHE_DIR names is taken if it is the right one."""
     known("cl100k_base")
-    [package, *_] = cl100k.places()
+    package = next(path for path in cl100k.places() if path.is_file())
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
     [*_, cached] = cl100k.places()
     assert tmp_path / cl100k.CACHE_FILE == cached
