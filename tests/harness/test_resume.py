@@ -49,17 +49,7 @@ def provider() -> Iterator[ScriptedProvider]:
 @pytest.fixture(scope="module")
 def stuck(harness_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Ready:
     """A session whose every request is refused as too long, and which cannot shrink itself."""
-    place = new_place(tmp_path_factory.mktemp("stuck"), "stuck")
-    with (
-        serve(ScriptedProvider(wall_tokens=WALL_TOKENS)) as scripted,
-        LiveHarness(harness_python, place, scripted) as harness,
-    ):
-        harness.start()
-        assert "completed" == harness.prompt(FIRST_WORDS).finish
-        assert "error" == harness.prompt("RUN: seq 1 2500 && seq 5 700").finish
-        assert "error" == harness.prompt("Is anybody there?").finish
-    assert "refused" in {request.outcome for request in scripted.arrived}
-    return Ready(place=place, first=scripted.arrived[0])
+    return get_stuck(harness_python, tmp_path_factory.mktemp("stuck"))
 
 
 @pytest.fixture(scope="module")
@@ -152,11 +142,30 @@ def test_a_stuck_session_goes_on_after_compact(
     old = place.log.read_bytes()
     report = report_of("compact", place.log)
     whole = place.log.read_bytes()
-    assert (True, 1) == (report["acted"], report["generation_after"])
+    assert (True, plain_reader.read(whole).generation) == (
+        report["acted"],
+        report["generation_after"],
+    )
     assert whole.startswith(old)
     assert "completed" == resumed_turn(harness_python, place, provider)
     assert place.log.read_bytes().startswith(whole)
     assert_goes_on_from_checkpoint(provider.last, stuck.first)
+
+
+def test_a_framed_session_goes_on_after_compact(
+    harness_python: Path, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """A log of compressed frames gets frames that the harness reads."""
+    patch = tmp_path / "framed.patch.yml"
+    patch.write_text(FRAMED_PATCH)
+    ready = get_stuck(harness_python, tmp_path, (patch,))
+    assert "session.v4.jsonl.zstd" == ready.place.log.name
+    report_of("compact", ready.place.log)
+    whole = ready.place.log.read_bytes()
+    turn = resumed_turn(harness_python, ready.place, provider, patches=(patch,))
+    assert "completed" == turn
+    assert ready.place.log.read_bytes().startswith(whole)
+    assert_goes_on_from_checkpoint(provider.last, ready.first)
 
 
 def test_a_second_compaction_is_resumed_too(
@@ -329,11 +338,30 @@ def new_place(root: Path, session_id: str) -> Place:
     return place
 
 
+def get_stuck(python: Path, root: Path, patches: tuple[Path, ...] = ()) -> Ready:
+    """Take a new session to the wall, and once more against it."""
+    place = new_place(root, "stuck")
+    with (
+        serve(ScriptedProvider(wall_tokens=WALL_TOKENS)) as scripted,
+        LiveHarness(python, place, scripted, patches=patches) as harness,
+    ):
+        harness.start()
+        assert "completed" == harness.prompt(FIRST_WORDS).finish
+        assert "error" == harness.prompt("RUN: seq 1 2500 && seq 5 700").finish
+        assert "error" == harness.prompt("Is anybody there?").finish
+    assert "refused" in {request.outcome for request in scripted.arrived}
+    return Ready(place=place, first=scripted.arrived[0])
+
+
 def resumed_turn(
-    python: Path, place: Place, provider: ScriptedProvider, text: str = "Please go on."
+    python: Path,
+    place: Place,
+    provider: ScriptedProvider,
+    text: str = "Please go on.",
+    patches: tuple[Path, ...] = (),
 ) -> str | None:
     """Resume the session, take one turn, end the harness; how the turn ended."""
-    with LiveHarness(python, place, provider) as harness:
+    with LiveHarness(python, place, provider, patches=patches) as harness:
         harness.resume()
         return harness.prompt(text).finish
 
