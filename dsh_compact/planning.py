@@ -99,6 +99,27 @@ def choose(
     return Span(seqs=tuple(one.seq for one in span), tokens=tokens)
 
 
+def objection(items: Sequence[Item], seqs: Sequence[int]) -> str:
+    """Why those items may not be replaced together; empty where they may.
+
+    Asked of every span before its bracket opens, whoever chose it.
+    """
+    places = [index for index, one in enumerate(items) if one.seq == seqs[0]] if seqs else []
+    if not places:
+        return "the span does not begin on the surface"
+    start, end = places[0], places[0] + len(seqs)
+    if tuple(one.seq for one in items[start:end]) != tuple(seqs):
+        return "the span is not what stands on the surface"
+    if items[start].kind == "system" and start == 0:
+        return "the system message at the head may not be folded"
+    cuts = {*safe_cuts(items), len(items)}
+    if end == len(items):
+        return "the newest messages must stay"
+    if start not in cuts or end not in cuts:
+        return "the span parts a tool call from its result"
+    return ""
+
+
 def safe_cuts(items: Sequence[Item]) -> list[int]:
     """The indices at which the surface may be cut, ascending: no call is left without its result.
 

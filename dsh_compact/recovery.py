@@ -18,6 +18,7 @@ from msgspec import Struct
 from dsh_compact import overflow
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.running import Ran, Runner, run_here
+from dsh_compact.errors import DshcError
 from dsh_compact.events import Failure
 from dsh_compact.floor import Floor, floor_of
 from dsh_compact.ledger import Reading, read_again
@@ -226,7 +227,10 @@ class OverflowPath:
             )
             return Preserve(failure=failure, reason=row_for(facts).reason, refusal=refusal)
         before = Reading(session.path)
-        after, attempt = self._shrink(session, before, refusal)
+        forecast = Forecast(session.pressure(), refusal)
+        rounds = self._shrink(session, before, forecast)
+        after = rounds[-1].reading
+        attempt = _attempt(before, forecast, rounds)
         facts = Facts(
             is_overflow=True,
             is_cancelled=is_cancelled(),
@@ -240,23 +244,39 @@ class OverflowPath:
         return Preserve(failure=failure, reason=row.reason, refusal=refusal, attempt=attempt)
 
     def _shrink(
-        self, session: WritableSession, before: Reading, refusal: Refusal
-    ) -> tuple[Reading | None, Attempt]:
-        """Rounds of the backend until the forecast fits or nothing moves; the last reading."""
-        forecast = Forecast(session.pressure(), refusal)
-        last: Reading | None = before
-        rounds: list[Ran] = []
-        benches: list[Workbench] = []
-        while last is not None and len(rounds) < MOST_ROUNDS:
-            bench = self._bench(session, forecast)
-            benches.append(bench)
-            rounds.append(self._run(self._backend, bench, self._timeout_seconds))
-            previous, last = last, read_again(session.path, before)
-            if last is None or not last.advanced_since(previous):
+        self, session: WritableSession, before: Reading, forecast: "Forecast"
+    ) -> list["_Round"]:
+        """Rounds of the backend until the forecast fits, or nothing moves any more."""
+        rounds: list[_Round] = []
+        generation = before.generation
+        while len(rounds) < MOST_ROUNDS:
+            done = self._round(session, before, forecast)
+            rounds.append(done)
+            reading = done.reading
+            if reading is None or not reading.advanced_since(before):
                 break
-            if forecast.fits(last.tokens) is not False:
+            if reading.generation <= generation or forecast.fits(reading.tokens) is not False:
                 break
-        return last, _attempt(before, last, forecast, rounds, benches)
+            generation = reading.generation
+        return rounds
+
+    def _round(self, session: WritableSession, before: Reading, forecast: "Forecast") -> "_Round":
+        bench = self._bench(session, forecast)
+        ran = self._run(self._backend, bench, self._timeout_seconds)
+        remembered = session.replace_generation
+        reading = read_again(session.path, before)
+        notice = _bring_into_step(session, reading)
+        if reading is not None and not reading.continues(before):
+            notice = "earlier bytes of the log were changed: what it says now proves nothing"
+        return _Round(
+            ran=ran,
+            reading=reading,
+            remembered_generation=remembered,
+            has_replaced=bool(bench.replaced),
+            has_pruned=bool(bench.pruned),
+            floor=_floor_if_stuck(bench, forecast, reading),
+            notices=(*bench.notices, *([notice] if notice else [])),
+        )
 
     def _bench(self, session: WritableSession, forecast: "Forecast") -> Workbench:
         return Workbench(
@@ -310,73 +330,92 @@ class Forecast:
         return lambda pressure: self.fits(pressure.surface_tokens) is True
 
 
-def _attempt(
-    before: Reading,
-    last: Reading | None,
-    forecast: Forecast,
-    rounds: list[Ran],
-    benches: list[Workbench],
-) -> Attempt:
-    """What was tried, and the verdict on it."""
-    floor = _floor_if_stuck(benches[-1], forecast, last)
-    surface_tokens = before.tokens if last is None else last.tokens
-    return Attempt(
-        verdict=_verdict(before, last, forecast, rounds, benches, floor),
-        rounds=len(rounds),
-        generation_before=before.generation,
-        generation_after=before.generation if last is None else last.generation,
-        forecast_tokens=forecast.tokens(surface_tokens),
-        room_tokens=forecast.room_tokens,
-        claims=tuple(ran.claim for ran in rounds if ran.claim is not None),
-        error=next((ran.error for ran in reversed(rounds) if ran.error is not None), None),
-        floor=floor,
-        notices=tuple(notice for bench in benches for notice in bench.notices),
-    )
+class _Round(Struct, frozen=True, kw_only=True):
+    """One run of the backend, and what file and memory said behind it.
+
+    `remembered_generation` is what the session in memory believed: a lie that only shows beside the
+    file's count. `floor` is set where nothing more can move.
+    """
+
+    ran: Ran
+    reading: Reading | None
+    remembered_generation: int
+    has_replaced: bool
+    has_pruned: bool
+    floor: Floor | None
+    notices: tuple[str, ...]
 
 
-def _verdict(
-    before: Reading,
-    last: Reading | None,
-    forecast: Forecast,
-    rounds: list[Ran],
-    benches: list[Workbench],
-    floor: Floor | None,
-) -> Verdict:
-    """The ledger's word first; what the backend raised explains only why nothing moved."""
-    error = rounds[-1].error
-    if last is None or not last.continues(before):
-        return Verdict.NOT_PERSISTED
-    if last.advanced_since(before):
-        return _verdict_on_a_moved_one(before, last, forecast, benches)
-    if rounds[-1].timed_out:
-        return Verdict.TIMED_OUT
-    if isinstance(error, Bloated):
-        return Verdict.BLOATED
-    if error is not None:
-        return Verdict.BACKEND_ERROR
-    if benches[-1].session.replace_generation > last.generation:
-        return Verdict.NOT_PERSISTED
-    return Verdict.NO_OP if floor is None else Verdict.IRREDUCIBLE
+def _bring_into_step(session: WritableSession, reading: Reading | None) -> str:
+    """The file is right: a session that remembers something else folds it anew.
+
+    Returns a notice where that cannot be done.
+    """
+    if reading is not None:
+        remembered = (session.events, session.replace_generation, session.size_bytes)
+        if remembered == (reading.events, reading.generation, reading.end_bytes):
+            return ""
+    try:
+        session.resync()
+    except DshcError as fault:
+        return f"the log cannot be folded any more: {fault}"
+    return ""
 
 
-def _verdict_on_a_moved_one(
-    before: Reading, last: Reading, forecast: Forecast, benches: list[Workbench]
-) -> Verdict:
-    if last.tokens >= before.tokens:
-        return Verdict.BLOATED
-    if forecast.fits(last.tokens) is False:
-        return Verdict.STILL_OVER
-    if not any(bench.replaced for bench in benches) and any(bench.pruned for bench in benches):
-        return Verdict.PRUNED_ONLY
-    return Verdict.REDUCED
-
-
-def _floor_if_stuck(bench: Workbench, forecast: Forecast, last: Reading | None) -> Floor | None:
+def _floor_if_stuck(bench: Workbench, forecast: Forecast, reading: Reading | None) -> Floor | None:
     """What the floor is made of, where the request still does not fit and nothing more can move."""
-    if last is None or forecast.fits(last.tokens) is True:
-        return None
-    if bench.session.replace_generation != last.generation or bench.can_prune():
+    if reading is None or forecast.fits(reading.tokens) is True or bench.can_prune():
         return None
     if not isinstance(bench.choose(), NoSpan):
         return None
     return floor_of(bench.session.items(), bench.header())
+
+
+def _attempt(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Attempt:
+    """What was tried, and the verdict on it."""
+    last = rounds[-1].reading
+    is_proof = last is not None and last.continues(before)
+    errors = [one.ran.error for one in rounds if one.ran.error is not None]
+    return Attempt(
+        verdict=_verdict(before, forecast, rounds),
+        rounds=len(rounds),
+        generation_before=before.generation,
+        generation_after=last.generation if last is not None and is_proof else before.generation,
+        forecast_tokens=forecast.tokens(before.tokens if last is None else last.tokens),
+        room_tokens=forecast.room_tokens,
+        claims=tuple(one.ran.claim for one in rounds if one.ran.claim is not None),
+        error=errors[-1] if errors else None,
+        floor=rounds[-1].floor,
+        notices=tuple(notice for one in rounds for notice in one.notices),
+    )
+
+
+def _verdict(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Verdict:
+    """The ledger's word first; what the backend raised only explains why nothing moved."""
+    last = rounds[-1]
+    if last.reading is None or not last.reading.continues(before):
+        return Verdict.NOT_PERSISTED
+    if last.reading.advanced_since(before):
+        return _verdict_on_progress(before, last.reading, forecast, rounds)
+    if last.ran.timed_out:
+        return Verdict.TIMED_OUT
+    if isinstance(last.ran.error, Bloated):
+        return Verdict.BLOATED
+    if last.ran.error is not None:
+        return Verdict.BACKEND_ERROR
+    if last.remembered_generation > last.reading.generation:
+        return Verdict.NOT_PERSISTED
+    return Verdict.NO_OP if last.floor is None else Verdict.IRREDUCIBLE
+
+
+def _verdict_on_progress(
+    before: Reading, after: Reading, forecast: Forecast, rounds: list[_Round]
+) -> Verdict:
+    if after.tokens >= before.tokens:
+        return Verdict.BLOATED
+    if forecast.fits(after.tokens) is False:
+        return Verdict.STILL_OVER
+    has_replaced = any(one.has_replaced for one in rounds)
+    if not has_replaced and any(one.has_pruned for one in rounds):
+        return Verdict.PRUNED_ONLY
+    return Verdict.REDUCED

@@ -357,6 +357,25 @@ class WritableSession(Session):
         super().close()
         self._journal.close()
 
+    def catch_up(self) -> int:
+        """Folds what else was written under our lock (by a process that shares it)."""
+        count = super().catch_up()
+        self.kept_aside = self._journal.start_at(self.size_bytes) or self.kept_aside
+        return count
+
+    def resync(self) -> None:
+        """Forgets what is in memory and folds the file anew: the file is right.
+
+        Raises `LogError` and its kin where it cannot be folded any more.
+        """
+        self._reader.end_bytes = 0
+        self._scanner = None
+        self.surface, self.meter, self.turns = Surface(), Meter(), Turns()
+        self._items.clear()
+        self._headers.clear()
+        self._fold()
+        self._journal.start_at(self.size_bytes)
+
     def append(self, drafts: Sequence[Draft]) -> tuple[int, ...]:
         """Puts records at the log's end, all or none, and returns their seqs.
 

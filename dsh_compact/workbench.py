@@ -235,6 +235,9 @@ class Workbench:
         """
         if self._in_bracket:
             raise BackendFailed(self._backend, "a compaction is under way in this very session")
+        objection = planning.objection(self.session.items(), span.seqs)
+        if objection:
+            raise BackendFailed(self._backend, f"{objection}: nothing was replaced")
         self._clear_stale_bracket()
         compaction_id, turn = self._new_id(), self.session.turns.turn
         tried = (span.start_seq, span.end_seq)

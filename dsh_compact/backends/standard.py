@@ -10,6 +10,7 @@ class Standard:
     """Prunes long tool results, then folds the head of the conversation into a summary."""
 
     name = "standard"
+    needs_summarizer = True
 
     def __init__(self, summarizer: Summarizer) -> None:
         """`summarizer` writes the summaries."""
