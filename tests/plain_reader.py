@@ -66,7 +66,7 @@ FOLD_RULES = {
     "not-utf8": "every line is UTF-8",
     "not-json": "every line is one JSON value",
     "too-deep": "no line nests deeper than the standard library can follow",
-    "record-shape": "a record is an object with a type, a seq and data",
+    "record-shape": "a record is an object with a type, a seq, a time and data",
     "header-missing": "the first record is the session's header",
     "unsupported-format": "the header's version is 0, 3 or 4",
     "bad-frame": "every frame but a torn last one unpacks, and its checksum is right",
@@ -79,10 +79,10 @@ FOLD_RULES = {
     "message-shape": "a surface event holds a message that can be priced",
     "range-not-on-surface": "both ends of a replaced range are on the surface",
     "range-backwards": "a range's start does not stand behind its end",
-    "sources-shape": "sourceEventSeqs is a list of seqs",
-    "sources-repeated": "sourceEventSeqs names nothing twice",
-    "sources-not-earlier": "sourceEventSeqs names only earlier events",
-    "sources-incomplete": "sourceEventSeqs names every node that leaves",
+    "sources-shape": "a replacement's sourceEventSeqs is a list of seqs",
+    "sources-repeated": "a replacement's sourceEventSeqs names nothing twice",
+    "sources-not-earlier": "a replacement's sourceEventSeqs names only earlier events",
+    "sources-incomplete": "a replacement's sourceEventSeqs names every node that leaves",
     "result-replaces-other": "a tool result replaces exactly one tool result",
     "result-changes-more": "a replacing tool result changes nothing but the content",
     "system-prompt-folded": "the system prompt at the head is replaced only by another, alone",
@@ -290,17 +290,44 @@ def unpack(data: bytes) -> tuple[bytes, bool, str | None]:
     import zstandard
 
     parts: list[bytes] = []
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
+    while data.strip(b"\0"):
         try:
-            part = frame.decompress(data)
-        except zstandard.ZstdError as fault:
+            length = frame_length(data)
+            if length is None:
+                return b"".join(parts), True, None
+            part = zstandard.ZstdDecompressor().decompressobj().decompress(data[:length])
+        except (zstandard.ZstdError, RuleError) as fault:
             return b"".join(parts), False, str(fault)
-        if not frame.eof:
-            return b"".join(parts), True, None
+        if not part.endswith(b"\n"):
+            return b"".join(parts), False, "the frame ends inside a record"
         parts.append(part)
-        data = frame.unused_data
-    return b"".join(parts), False, None
+        data = data[length:]
+    return b"".join(parts), bool(data), None  # a crash may leave zeros behind the last frame
+
+
+def frame_length(data: bytes) -> int | None:
+    """Where the first frame ends, by its blocks' headers (RFC 8878); None where data ends before.
+
+    Whether bytes are torn or damaged can't be told by unpacking them: half a block is both.
+    """
+    if data[:4] != ZSTD_MAGIC[: len(data)]:
+        raise RuleError("bad-frame", "no frame begins here")
+    if len(data) < 5:
+        return None
+    flags = data[4]
+    sizes = {"window": 1 - (flags >> 5 & 1), "dictionary": (0, 1, 2, 4)[flags & 3]}
+    sizes["content"] = (flags >> 5 & 1, 2, 4, 8)[flags >> 6]
+    place, last = 5 + sum(sizes.values()), 0
+    while not last:
+        if len(data) < place + 3:
+            return None
+        block = int.from_bytes(data[place : place + 3], "little")
+        last, kind, size = block & 1, block >> 1 & 3, block >> 3
+        if kind == 3:
+            raise RuleError("bad-frame", "a block of no kind")
+        place += 3 + (1 if kind == 1 else size)
+    place += 4 * (flags >> 2 & 1)  # the checksum
+    return place if len(data) >= place else None
 
 
 def decode(raw: bytes) -> Record:
@@ -487,9 +514,11 @@ class Fold:
         if not isinstance(record.get("type"), str) or not isinstance(record.get("data"), dict):
             raise RuleError("record-shape", "an event needs a type and data")
         packed = record["type"] in PACKED
-        seq = record.get("seq0" if packed else "seq")
+        seq, time = (record.get(f"{key}0" if packed else key) for key in ("seq", "time"))
         if not is_seq(seq):
             raise RuleError("record-shape", f"seq {seq!r:.40}")
+        if isinstance(time, bool) or not isinstance(time, (int, float)):
+            raise RuleError("record-shape", f"time {time!r:.40}")
         if seq > self.next_seq:
             raise RuleError("seq-gap", f"expected {self.next_seq}")
         if seq < self.next_seq:
@@ -516,10 +545,10 @@ class Fold:
         node = Node(
             seq=record["seq"], type=record["type"], tokens=node_tokens(record), record=record
         )
-        sources = list(self.sources(record))
         if first is None:
             self.nodes.append(node)
             return
+        sources = list(self.sources(record))
         start, end = self.place(first), self.place(last)
         if start > end:
             raise RuleError("range-backwards", f"{first} stands behind {last}")

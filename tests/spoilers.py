@@ -100,9 +100,11 @@ def surface_place(draw: Draw, records: list[Record]) -> int:
 
 def spoil_shape(draw: Draw, records: list[Record]) -> int:
     place = event_place(draw, records)
-    key = draw(st.sampled_from(["type", "seq0" if "seq0" in records[place] else "seq", "data"]))
+    packed = "seq0" in records[place]
+    keys = ["type", "data", "seq0" if packed else "seq", "time0" if packed else "time"]
+    key = draw(st.sampled_from(keys))
     wrong: Any = draw(st.sampled_from([None, True, -1, 1.5, "0", []]))
-    assume(not (key == "type" and wrong == "0"))
+    assume((key, wrong) != ("type", "0") and not (key[:4] == "time" and wrong in (-1, 1.5)))
     return put(records, place, key, value=wrong)
 
 
@@ -233,7 +235,7 @@ def spoil_range_order(draw: Draw, records: list[Record]) -> int:
 
 
 def spoil_sources_shape(draw: Draw, records: list[Record]) -> int:
-    place = surface_place(draw, records)
+    place, *_ = pick_op(draw, records)
     wrong: list[Any] = [
         3,
         {},
@@ -253,7 +255,7 @@ def spoil_sources_shape(draw: Draw, records: list[Record]) -> int:
 
 
 def spoil_sources_twice(draw: Draw, records: list[Record]) -> int:
-    place = surface_place(draw, records)
+    place, *_ = pick_op(draw, records)
     assume(records[place]["seq"] > 0)
     seq = draw(st.integers(0, records[place]["seq"] - 1))
     named = records[place].get("sourceEventSeqs", [])
@@ -261,7 +263,7 @@ def spoil_sources_twice(draw: Draw, records: list[Record]) -> int:
 
 
 def spoil_sources_later(draw: Draw, records: list[Record]) -> int:
-    place = surface_place(draw, records)
+    place, *_ = pick_op(draw, records)
     later = records[place]["seq"] + draw(st.integers(0, 9))
     return put(records, place, "sourceEventSeqs", value=[later])
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from builders import Conversation, call, frame, line
 from hypothesis import strategies as st
-from plain_reader import Record
+from plain_reader import Record, js_number
 from spoilers import SPOILERS
 
 Draw = st.DrawFn
@@ -53,12 +53,12 @@ texts = st.one_of(
         lambda word, times: word * times, st.text(min_size=1, max_size=4), st.integers(1, 99)
     ),
 )
+# Numbers that JavaScript would write as they stand: no 0.0, no 1e-05. Logs come from there.
+js_floats = st.floats(allow_nan=False, allow_infinity=False).filter(
+    lambda x: repr(x) == js_number(x)
+)
 json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53), 2**53)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | texts,
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | js_floats | texts,
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
     ),

@@ -78,7 +78,8 @@ class Writer:
         """What was written since the last time is one append."""
         data = b"".join(self._waiting)
         self._waiting.clear()
-        self._out.write(data if self._compress is None else self._compress(data))
+        if data:
+            self._out.write(data if self._compress is None else self._compress(data))
 
     def _line(self, written: str) -> None:
         raw = written.encode() + b"\n"
