@@ -10,8 +10,10 @@ import os
 from typing import Final
 
 from dsh_compact.errors import DshcError
+from dsh_compact.events import Event
 from dsh_compact.journal import flush_file
 from dsh_compact.session import Session
+from dsh_compact.surface import Surface
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -20,16 +22,27 @@ class Reading:
     """How often the conversation at `path` was really replaced, on disk.
 
     `generation` is the file's own count, `end_bytes` where its whole records end, `tokens` the
-    surface's estimated price. Raises `LogError` and its kin where the file cannot be folded.
+    surface's estimated price, `prunes` how many of the replacements were tool results. Raises `LogError` and its kin where the file cannot be folded.
     """
 
-    __slots__ = ("_digest", "_prefix", "end_bytes", "events", "generation", "path", "tokens")
+    __slots__ = (
+        "_digest",
+        "_prefix",
+        "end_bytes",
+        "events",
+        "generation",
+        "path",
+        "prunes",
+        "tokens",
+    )
 
     def __init__(self, path: str, since: "Reading | None" = None) -> None:
         """Flushes and folds the file; `since` is an earlier reading of it, to be continued."""
         flush_file(path)
-        with Session(path, strict=True) as session:
+        prunes = _Prunes()
+        with Session(path, strict=True, watch=prunes) as session:
             self.path: Final = path
+            self.prunes: Final = prunes.count
             self.generation: Final = session.replace_generation
             self.events: Final = session.events
             self.end_bytes: Final = session.size_bytes
@@ -47,6 +60,19 @@ class Reading:
 
     def __repr__(self) -> str:
         return f"<Reading generation {self.generation} of {self.path}>"
+
+
+class _Prunes:
+    """Counts the replacements of tool results that pass by."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, event: Event, before: Surface, after: Surface) -> None:
+        """Looks at one event."""
+        if before is not after and after.last is not before.last:
+            assert after.last is not None
+            self.count += after.last.node.kind == "tool"
 
 
 def read_again(path: str, since: Reading) -> Reading | None:

@@ -272,8 +272,6 @@ class OverflowPath:
             ran=ran,
             reading=reading,
             remembered_generation=remembered,
-            has_replaced=bool(bench.replaced),
-            has_pruned=bool(bench.pruned),
             floor=_floor_if_stuck(bench, forecast, reading),
             notices=(*bench.notices, *([notice] if notice else [])),
         )
@@ -340,8 +338,6 @@ class _Round(Struct, frozen=True, kw_only=True):
     ran: Ran
     reading: Reading | None
     remembered_generation: int
-    has_replaced: bool
-    has_pruned: bool
     floor: Floor | None
     notices: tuple[str, ...]
 
@@ -396,7 +392,7 @@ def _verdict(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Verdi
     if last.reading is None or not last.reading.continues(before):
         return Verdict.NOT_PERSISTED
     if last.reading.advanced_since(before):
-        return _verdict_on_progress(before, last.reading, forecast, rounds)
+        return _verdict_on_progress(before, last.reading, forecast)
     if last.ran.timed_out:
         return Verdict.TIMED_OUT
     if isinstance(last.ran.error, Bloated):
@@ -408,14 +404,11 @@ def _verdict(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Verdi
     return Verdict.NO_OP if last.floor is None else Verdict.IRREDUCIBLE
 
 
-def _verdict_on_progress(
-    before: Reading, after: Reading, forecast: Forecast, rounds: list[_Round]
-) -> Verdict:
+def _verdict_on_progress(before: Reading, after: Reading, forecast: Forecast) -> Verdict:
     if after.tokens >= before.tokens:
         return Verdict.BLOATED
     if forecast.fits(after.tokens) is False:
         return Verdict.STILL_OVER
-    has_replaced = any(one.has_replaced for one in rounds)
-    if not has_replaced and any(one.has_pruned for one in rounds):
+    if after.prunes - before.prunes == after.generation - before.generation:
         return Verdict.PRUNED_ONLY
     return Verdict.REDUCED
