@@ -67,7 +67,7 @@ json_values = st.recursive(
 opaque_blocks = st.builds(
     lambda kind, rest: {"type": kind, **rest},
     st.sampled_from(["image", "file", "audio/x", "téxt"]),
-    st.dictionaries(st.sampled_from(["data", "mimeType", "x", "name"]), json_values, max_size=3),
+    st.dictionaries(st.sampled_from(["data", "name", "\ud83d", "\x00"]), json_values, max_size=3),
 )
 said = st.lists(
     st.one_of(texts, opaque_blocks, st.builds(lambda t: {"type": "reasoning", "text": t}, texts)),
@@ -86,7 +86,7 @@ usages = st.one_of(
     ),
 )
 extras: st.SearchStrategy[dict[str, Any]] = st.dictionaries(
-    st.sampled_from(["x-extra", "note", "überflüssig"]), json_values, max_size=2
+    st.sampled_from(["x-extra", "überflüssig", "\ud83d"]), json_values, max_size=2
 )
 
 
@@ -147,7 +147,7 @@ def verb_assistant(draw: Draw, log: Conversation) -> None:
 def verb_calls(draw: Draw, log: Conversation) -> None:
     number = log.next_seq
     names = [f"c{number}.{i}" for i in range(draw(st.integers(1, 4)))]
-    calls = [call(name, draw(st.text(max_size=6)), draw(texts)) for name in names]
+    calls = [call(name, draw(texts), draw(texts)) for name in names]
     log.assistant(draw(said), calls=calls, usage=draw(usages), **draw(extras))
 
 

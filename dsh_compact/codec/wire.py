@@ -246,6 +246,23 @@ def convert(value: Any, shape: type[Shape]) -> Shape:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as fault:
         raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+    except UnicodeEncodeError:
+        pass  # msgspec can't look at a lone surrogate in a key, or in text where none belongs
+    try:
+        return msgspec.convert(_without_odd_keys(value), shape)
+    except (msgspec.ValidationError, UnicodeEncodeError) as fault:
+        raise RuleBroken(Damage.RECORD_WRONG, f"not what belongs here: {fault}") from None
+    except RecursionError:
+        raise RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read") from None
+
+
+def _without_odd_keys(value: Any) -> Any:
+    """The value without keys that hold a lone surrogate: no shape has one, so none is missed."""
+    if isinstance(value, list):
+        return [_without_odd_keys(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {k: _without_odd_keys(v) for k, v in value.items() if not LONE_SURROGATE.search(k)}
 
 
 def _keep_raw(value: Any, shape: type[Any]) -> Any:
