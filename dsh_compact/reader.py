@@ -23,6 +23,9 @@ CHUNK_BYTES: Final = 1 << 20
 MAX_RECORD_BYTES: Final = 1 << 28
 """A record longer than 256 MiB is refused: it would have to be held in memory at once."""
 
+MARK_BYTES: Final = 256
+"""So much of a log's end tells whether it was rewritten meanwhile: seqs and times stand in it."""
+
 STANDARD_INPUT: Final = "-"
 
 SESSION_FILES: Final = tuple(
@@ -68,6 +71,7 @@ class LogReader:
         self.framed = os.pread(self._fd, 4, 0) == frames.MAGIC
         self.end_bytes = 0
         self.torn: TornTail | None = None
+        self._mark = b""
 
     def __enter__(self) -> Self:
         return self
@@ -88,6 +92,26 @@ class LogReader:
     def size_bytes(self) -> int:
         """The file's length now."""
         return os.fstat(self._fd).st_size
+
+    def mark_end(self) -> None:
+        """Remembers what stands before `end_bytes`, for `lost` to compare."""
+        self._mark = self._before_end()
+
+    def lost(self) -> str | None:
+        """Why the path leads no longer to the bytes that were read, None while it does."""
+        try:
+            named = os.stat(self.path)
+        except OSError:
+            return "the log is gone"
+        if not os.path.samestat(named, os.fstat(self._fd)):
+            return "another file has taken the log's place"
+        if self.size_bytes < self.end_bytes:
+            return "the log was cut short"
+        return None if self._before_end() == self._mark else "the log was rewritten"
+
+    def _before_end(self) -> bytes:
+        size = min(MARK_BYTES, self.end_bytes)
+        return self._pread(size, self.end_bytes - size)
 
     def batches(self) -> Iterator[Batch]:
         """Whole lines from `end_bytes` on; call it again to catch up with another writer.
@@ -249,7 +273,7 @@ def _opened(path: str) -> BinaryIO:
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file  # type: ignore[return-value]  # a raw file reads as well as a buffered one
+        return file  # a raw file reads as well as a buffered one
     return _spooled(file)  # a pipe can be read only once
 
 
@@ -271,6 +295,6 @@ def _spooled(source: BinaryIO | RawIOBase) -> BinaryIO:
     from tempfile import TemporaryFile
 
     spool = TemporaryFile()
-    copyfileobj(source, spool, CHUNK_BYTES)  # type: ignore[misc]
+    copyfileobj(source, spool, CHUNK_BYTES)
     spool.flush()
     return cast("BinaryIO", spool)

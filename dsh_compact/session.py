@@ -206,6 +206,13 @@ class Session:
 
     # The fold -------------------------------------------------------------------------------------
 
+    def lost(self) -> str | None:
+        """Why the path leads no longer to what was folded, None while it does.
+
+        A log that only grew is caught up with; one that was replaced, cut or rewritten is read anew.
+        """
+        return self._reader.lost()
+
     def catch_up(self) -> int:
         """Folds what another writer has appended since; returns how many events that was.
 
@@ -218,7 +225,7 @@ class Session:
         return self.events - before
 
     def _fold(self) -> SessionHeader:
-        header = getattr(self, "header", None)
+        header: SessionHeader | None = getattr(self, "header", None)
         batch: Batch | None = None
         batches = self._reader.batches()
         try:
@@ -232,6 +239,7 @@ class Session:
             raise self._damaged(fault) from None
         if header is None:
             raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
+        self._reader.mark_end()
         return header
 
     def _begin(self, batch: Batch) -> tuple[SessionHeader, Batch]:

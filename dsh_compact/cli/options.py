@@ -18,6 +18,11 @@ Demo: TypeAlias = Annotated[
     bool, typer.Option("--demo", help="Use the session that ships with dshc instead of a LOG.")
 ]
 
+Strict: TypeAlias = Annotated[
+    bool,
+    typer.Option("--strict", help="Check every byte, also of what the answer doesn't need."),
+]
+
 Log: TypeAlias = Annotated[
     Path,
     typer.Argument(

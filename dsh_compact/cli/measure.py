@@ -1,0 +1,160 @@
+"""`dshc measure`: how full the window is."""
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+from msgspec import Struct, to_builtins
+
+from dsh_compact import tokenizers
+from dsh_compact.cli import io, options
+from dsh_compact.errors import DshcError, UsageError
+from dsh_compact.measurement import Measurement, measure
+from dsh_compact.policy import DEFAULT, Policy
+from dsh_compact.reader import find_logs
+from dsh_compact.report import measure as report
+from dsh_compact.session import read_session
+
+EXAMPLES = """
+dshc measure session.v4.jsonl                    the bar, its parts, where the total comes from
+dshc measure --window 128000 --check LOG         for CI: exit 1 when over the threshold
+dshc measure ~/.dsh/sessions                     every session below, worst first
+dshc measure --tokenizer o200k_base LOG          exact counts beside the estimate
+zstdcat session.jsonl.zstd | dshc measure --json -
+"""
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What the options ask of every log."""
+
+    policy: Policy
+    strict: bool
+    tokenizer: str | None
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What came of one log, and what its user should know."""
+
+    outcome: report.Outcome
+    notices: tuple[str, ...] = ()
+    exit_code: int = 0
+
+
+def command(
+    logs: options.Logs = None,
+    *,
+    window: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="TOKENS", help="The model's window; else the log tells."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit 1 when a log is over its threshold.")
+    ] = False,
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Count exactly, too: {', '.join(tokenizers.NAMES)}."),
+    ] = None,
+    strict: options.Strict = False,
+    demo: options.Demo = False,
+    json: options.Json = False,
+) -> int:
+    """Tell how full the window is: baseline, surface, threshold, pressure.
+
+    The window is what --window says, else what a provider's refusal said, else what the log says,
+    else what is known of a well-known model. Several logs, or a folder of them, make a table, worst
+    first; a log that can't be read is a row with its error, and the exit code is 4. With --check
+    the exit code is 1 when a log is over its threshold, and 2 when a window is unknown. Nothing is
+    written.
+    """
+    paths = [path for log in options.logs_or_demo(logs, demo=demo) for path in find_logs(str(log))]
+    if tokenizer is not None and tokenizer not in tokenizers.NAMES:
+        tokenizers.load(tokenizer)  # says which there are
+    policy = DEFAULT if window is None else Policy(window_tokens=window)
+    wishes = Wishes(policy=policy, strict=strict, tokenizer=tokenizer)
+    done = [_one(paths[0], wishes)] if len(paths) == 1 else _many(paths, wishes)
+    for notice in (notice for one in done for notice in one.notices):
+        io.notice(notice)
+    outcomes = [one.outcome for one in done]
+    if json:
+        io.emit_json(_json(outcomes, alone=len(paths) == 1))
+    else:
+        io.emit_text(_text(outcomes, alone=len(paths) == 1))
+    return max(one.exit_code for one in done) or (_checked(outcomes) if check else 0)
+
+
+def _one(path: str, wishes: Wishes) -> Measured:
+    with read_session(path, strict=wishes.strict) as session:
+        if wishes.tokenizer is None:
+            measured = measure(session, wishes.policy)
+        else:
+            measured = _counted(session, wishes)
+        return Measured(outcome=measured, notices=(*session.notices, *_notices(measured)))
+
+
+def _counted(session: Any, wishes: Wishes) -> Measurement:
+    from dsh_compact.cli.progress import Progress
+
+    assert wishes.tokenizer is not None
+    tokenizer = tokenizers.load(wishes.tokenizer)
+    with Progress(f"counting with {tokenizer.name}") as progress:
+        return measure(session, wishes.policy, tokenizer=tokenizer, progress=progress.advance)
+
+
+def _many(paths: list[str], wishes: Wishes) -> list[Measured]:
+    from dsh_compact.cli.many import each
+
+    return [done for _, done in each(partial(_or_error, wishes), paths, label="measuring")]
+
+
+def _or_error(wishes: Wishes, path: str) -> Measured:
+    try:
+        return _one(path, wishes)
+    except UsageError:
+        raise
+    except DshcError as fault:
+        failed = report.Failed(log=path, error=str(fault))
+        return Measured(outcome=failed, exit_code=fault.exit_code)
+
+
+def _notices(measured: Measurement) -> list[str]:
+    ignored = measured.ignored_reservation_tokens
+    if ignored is None:
+        return []
+    reserves = f"the request header reserves {ignored:,} tokens for the answer"
+    nothing = f"which leaves nothing of the window of {measured.window_tokens:,}"
+    return [f"{measured.log}: {reserves}, {nothing}: the reservation is ignored"]
+
+
+def _checked(outcomes: list[report.Outcome]) -> int:
+    """1 where a log is over its threshold, 2 where none is but a window is unknown, else 0."""
+    measured = [one for one in outcomes if isinstance(one, Measurement)]
+    if any(one.over_threshold for one in measured):
+        return 1
+    if unknown := [one.log for one in measured if one.over_threshold is None]:
+        raise UsageError(
+            f"{unknown[0]}: nothing to check against: its window is unknown",
+            'name it with "--window"',
+        )
+    return 0
+
+
+def _text(outcomes: list[report.Outcome], *, alone: bool) -> str:
+    width, color = io.console_width(), io.use_color()
+    if alone:
+        assert isinstance(outcomes[0], Measurement)
+        return report.text(outcomes[0], width=width, color=color)
+    return report.many(outcomes, width=width, color=color)
+
+
+def _json(outcomes: list[report.Outcome], *, alone: bool) -> dict[str, Any]:
+    head = {"schema": 1, "command": "measure"}
+    if alone:
+        return {**head, **_plain(outcomes[0])}
+    return {**head, "logs": [_plain(one) for one in report.in_order(outcomes)]}
+
+
+def _plain(outcome: report.Outcome) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(outcome)
+    if plain.get("tokenizer", ...) is None:
+        del plain["tokenizer"]
+    return plain
