@@ -1,0 +1,144 @@
+"""`dshc show`: the conversation as the model sees it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dsh_compact.cli import io, options
+from dsh_compact.codec.encode import block_json
+from dsh_compact.errors import UsageError
+from dsh_compact.moments import differences, read_at_generation, read_at_seq, read_generations
+from dsh_compact.report import show as report
+from dsh_compact.session import Session, read_session
+from dsh_compact.surface import Node
+
+EXAMPLES = """
+dshc show session.v4.jsonl                       what the model sees now
+dshc show --generation 0 LOG                     as it was before anything was folded
+dshc show --at 120 --full LOG                    once event 120 was written, with whole texts
+dshc show --diff 1 2 LOG                         what the second replacement changed
+dshc show --json LOG | jq '.nodes[].tokens'
+"""
+
+
+def command(
+    log: options.OptionalLog = None,
+    *,
+    generation: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="As it stood last before replacement N + 1."),
+    ] = None,
+    at: Annotated[
+        int | None, typer.Option(min=0, metavar="SEQ", help="As it stood after event SEQ.")
+    ] = None,
+    diff: Annotated[
+        tuple[int, int] | None,
+        typer.Option(metavar="A B", help="What left and what came from generation A to B."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts.")] = False,
+    strict: options.Strict = False,
+    demo: options.Demo = False,
+    json: options.Json = False,
+) -> int:
+    """Show the conversation as the model sees it, now or at an earlier point.
+
+    Every message with its seq, its role and its estimated tokens; long texts are cut unless --full
+    is given. The log is read no further than the point that is asked for. Nothing is written.
+    """
+    path = options.log_or_demo(log, demo=demo)
+    if sum(wish is not None for wish in (generation, at, diff)) > 1:
+        raise UsageError("--generation, --at and --diff exclude each other", "give one of them")
+    if diff is not None:
+        return _diff(path, diff, full=full, strict=strict, json=json)
+    with _opened(path, generation, at, strict=strict) as session:
+        _notify(session)
+        if json:
+            io.emit_json(_json(session))
+        else:
+            _print(session, _look(full=full))
+    return 0
+
+
+def _opened(path: Path, generation: int | None, at: int | None, *, strict: bool) -> Session:
+    if generation is not None:
+        return read_at_generation(path, generation, strict=strict)
+    if at is not None:
+        return read_at_seq(path, at, strict=strict)
+    return read_session(path, strict=strict)
+
+
+def _notify(session: Session) -> None:
+    for notice in session.notices:
+        io.notice(notice)
+
+
+def _look(*, full: bool) -> report.Look:
+    return report.Look(full=full, width=io.console_width(), color=io.use_color())
+
+
+def _print(session: Session, look: report.Look) -> None:
+    """The title, then message by message: a long conversation is never one string."""
+    tokens = sum(map(session.price, session.surface))
+    title = report.title(session.path, session.replace_generation, len(session.surface), tokens)
+    io.emit_text(title)
+    for node in session.surface:
+        io.emit_text("\n" + report.message(_shown(session, node), look))
+
+
+def _shown(session: Session, node: Node) -> report.Shown:
+    return report.Shown(event=session.event(node), tokens=session.price(node))
+
+
+def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: bool) -> int:
+    if min(ends) < 0:
+        raise UsageError("a generation is not below 0")
+    session, old, new = read_generations(path, *ends, strict=strict)
+    with session:
+        _notify(session)
+        found = list(differences(old, new))
+        if json:
+            by_mark = {
+                mark: [one.node for one in found if one.mark == mark] for mark in ("gone", "new")
+            }
+            io.emit_json(
+                {
+                    **_head(session),
+                    "from_generation": ends[0],
+                    "to_generation": ends[1],
+                    **{mark: _nodes(session, nodes) for mark, nodes in by_mark.items()},
+                    "kept_seqs": [one.node.seq for one in found if one.mark == "kept"],
+                }
+            )
+        else:
+            rows = [
+                (one, None if one.mark == "kept" else _shown(session, one.node)) for one in found
+            ]
+            io.emit_text(report.difference(session.path, ends, rows, _look(full=full)))
+    return 0
+
+
+def _head(session: Session) -> dict[str, Any]:
+    head = {"schema": 1, "command": "show", "log": session.path, "format": session.format}
+    return {**head, "session_id": session.header.id}
+
+
+def _json(session: Session) -> dict[str, Any]:
+    return {
+        **_head(session),
+        "generation": session.replace_generation,
+        "nodes": _nodes(session, session.surface),
+    }
+
+
+def _nodes(session: Session, nodes: Iterable[Node]) -> list[dict[str, Any]]:
+    return [
+        {
+            "seq": node.seq,
+            "role": node.kind,
+            "tokens": session.price(node),
+            "content": [block_json(block) for block in session.event(node).message.content],
+        }
+        for node in nodes
+    ]
