@@ -272,8 +272,8 @@ class Conversation:
         event = self._in_step(self._message("assistant", said, source=source))
         if counted is not None:
             event["usage"] = counted
-        if self.format != 0 and stream:
-            event["stream"] = self._stream(said, counted)
+        if self.format != 0:
+            event["stream"] = self._stream(said, counted) if stream else []
         streamed = [[first_seq, self.last_seq]] if self.next_seq > first_seq else None
         self._put("assistant/message", {**event, **data}, sources=streamed)
         for block in said:
@@ -480,6 +480,7 @@ class Conversation:
 
     def delivered(self) -> Self:
         """The provider's side has accepted the log so far (format 4)."""
+        assert self.next_seq, "there is nothing to deliver yet"
         self._append()
         facts = {"sessionId": self.records[0]["id"], "sessionFormatVersion": self.format}
         accepted = {**facts, "throughSeq": self.last_seq}

@@ -198,6 +198,8 @@ class Writer:
         message = {"role": "assistant", "content": blocks, "source": source, "id": self.new_id()}
         sources = data.pop("sources", None)
         counted = {} if usage is None else {"usage": usage}
+        if self.version != 0:
+            data.setdefault("stream", [])
         event = {**self.place, "message": message, **counted, **data}
         self.append("assistant/message", event, tokens + 4, sources)
 
