@@ -1,0 +1,352 @@
+"""One record as a judge wants it: its event, the facts that other records depend on, all its faults.
+
+`decode` stops at the first fault and reads no more than a fold needs; an audit goes on and reads every
+byte. What decoding refuses is always among the faults, so a log that audits clean decodes. What
+depends on earlier records is judged elsewhere.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from dsh_compact.codec import shapes, wire
+from dsh_compact.codec.decode import decode, decode_request_header, decode_surface_event
+from dsh_compact.codec.shapes import Json, Wrong
+from dsh_compact.codec.types import KNOWN_TYPES, PACKED_TYPES, SURFACE_KINDS
+from dsh_compact.errors import Damage, RuleBroken
+from dsh_compact.events import FORMATS, NOWHERE, Event, Other, Place, SessionHeader, SurfaceEvent
+
+# What other records depend on -------------------------------------------------------------------
+
+
+class Title(Struct, frozen=True, kw_only=True):
+    """A title, or the request for one: the messages that it cites; `by_user` where a human gave it."""
+
+    message_seqs: tuple[int, ...]
+    by_user: bool
+    is_request: bool
+
+
+class Delivery(Struct, frozen=True, kw_only=True):
+    """What the provider's side has accepted of which session."""
+
+    session_id: str
+    through_seq: int
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A command runs, or is done."""
+
+    command_id: str
+    is_done: bool
+    source_seq: int | None
+
+
+class Retry(Struct, frozen=True, kw_only=True):
+    """A request is to be made again, or is being made again."""
+
+    retry_id: str
+    number: int
+    is_started: bool
+    policy: tuple[str, str]
+
+
+class Dispatch(Struct, frozen=True, kw_only=True):
+    """A call inside a call starts, or is settled; `identity` is what both must agree in."""
+
+    call_id: str
+    parent_id: str
+    root_id: str
+    is_start: bool
+    identity: bytes
+
+
+class Seed(Struct, frozen=True, kw_only=True):
+    """An end-seed, and whether it ends the part that another session bequeathed."""
+
+    inherited: bool
+
+
+class Owner(Struct, frozen=True, kw_only=True):
+    """Which command a compaction's event says it belongs to."""
+
+    command_id: str | None
+
+
+class Definer(Struct, frozen=True, kw_only=True):
+    """A developer message that speaks of the tools of an earlier request header."""
+
+    header_seq: int
+
+
+class Route(Struct, frozen=True, kw_only=True):
+    """Whom the requests go to from here on."""
+
+    provider: str
+
+
+class Catalogued(Struct, frozen=True, kw_only=True):
+    """A child session enters the catalogue."""
+
+    child_id: str
+
+
+Detail: TypeAlias = (
+    Title
+    | Delivery
+    | Command
+    | Retry
+    | Dispatch
+    | Seed
+    | Owner
+    | Definer
+    | Route
+    | Catalogued
+    | None
+)
+
+
+class Audited(Struct, frozen=True, kw_only=True):
+    """A record, read to the last byte.
+
+    `seq` is what it claims, None where it claims none, `count` how many seqs it stands for. `event` is
+    None where the record cannot take part in any fold, `message` where it is no surface event or its
+    message cannot be read. `line` counts from 1.
+    """
+
+    line: int
+    place: Place
+    type: str = ""
+    seq: int | None = None
+    count: int = 1
+    time_ms: int | None = None
+    turn: int | None = None
+    step: int | None = None
+    event: Event | None = None
+    message: SurfaceEvent | None = None
+    error_code: str | None = None
+    detail: Detail = None
+    faults: tuple[Wrong, ...] = ()
+
+
+def audit(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Audited:
+    """The record in `line`, which is the log's line `number`; raises nothing, whatever the bytes."""
+    try:
+        value = wire.load(line)
+    except RuleBroken as fault:
+        problem = "the line is empty" if not line else fault.problem
+        return Audited(line=number, place=place, faults=((fault.damage, problem),))
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        wrong = (Damage.RECORD_WRONG, "the record is no object with a type")
+        return Audited(line=number, place=place, faults=(wrong,))
+    seq = value.get("seq0" if kind in PACKED_TYPES and version == 0 else "seq")
+    if not shapes.is_count(seq):
+        wrong = (Damage.RECORD_WRONG, f"{kind:.60} has no seq")
+        return Audited(line=number, place=place, type=kind, faults=(wrong,))
+    return _audit_record(line, value, version, Audited(line=number, place=place, type=kind, seq=seq))
+
+
+def audit_header(line: bytes) -> tuple[SessionHeader | None, int | None, list[Wrong]]:
+    """The first record: its header where one can be told, its claimed version, all its faults."""
+    from dsh_compact.codec.decode import decode_header
+
+    try:
+        header = decode_header(line)
+    except RuleBroken as fault:
+        return None, None, [(fault.damage, fault.problem)]
+    return header, header.version, list(shapes.check_header(wire.load(line), header.version))
+
+
+def _audit_record(line: bytes, value: Json, version: int, bare: Audited) -> Audited:
+    kind = bare.type
+    faults: list[Wrong] = []
+    event = _caught(faults, lambda: decode(line, version, bare.place))
+    if kind in PACKED_TYPES:
+        count = event.count if isinstance(event, Other) else 1
+        return structs.replace(bare, event=event, count=count, faults=tuple(faults))
+    faults += shapes.check_envelope(value, version)
+    data = value.get("data")
+    if not isinstance(data, dict):
+        return Audited(**base, faults=tuple(_once(faults)))
+    message = None
+    if kind in SURFACE_KINDS[version]:
+        faults += shapes.check_sources(value)
+        faults += shapes.check_message(value, version)
+        message = _caught(faults, lambda: decode_surface_event(line, version))
+    elif kind in KNOWN_TYPES[version]:
+        faults += shapes.check_data(value, version)
+    elif isinstance(event, Other) and not event.ignorable:
+        faults.append(
+            (Damage.UNKNOWN_EVENT, f"the type {kind!r:.80} is unknown, and not ignorable")
+        )
+    detail = _caught(faults, lambda: _detail(line, kind, data))
+    return structs.replace(
+        bare,
+        time_ms=_whole(value.get("time")),
+        turn=_whole(data.get("turn")),
+        step=_whole(data.get("step")),
+        event=event,
+        message=message,
+        error_code=_error_code(data),
+        detail=detail,
+        faults=tuple(_once(faults)),
+    )
+
+
+def _caught(faults: list[Wrong], read: Callable[[], Any]) -> Any:
+    """What `read` gives; None where it refuses, and its reason joins the faults."""
+    try:
+        return read()
+    except RuleBroken as fault:
+        faults.append((fault.damage, fault.problem))
+    except RecursionError:
+        faults.append((Damage.TOO_DEEP, "the record is nested too deep to be read"))
+    return None
+
+
+def _once(faults: list[Wrong]) -> list[Wrong]:
+    """Each code once, with its first reason: several checks may see one fault."""
+    told: dict[Damage, str] = {}
+    for damage, problem in faults:
+        told.setdefault(damage, problem)
+    precise = told.keys() - {Damage.RECORD_WRONG}
+    if Damage.RECORD_WRONG in told and precise & _MORE_PRECISE:
+        del told[Damage.RECORD_WRONG]
+    return list(told.items())
+
+
+_MORE_PRECISE: Final = frozenset(
+    {
+        Damage.MESSAGE_WRONG,
+        Damage.REQUEST_HEADER_WRONG,
+        Damage.SOURCES_REPEATED,
+        Damage.TITLE_WRONG,
+        Damage.DELIVERY_WRONG,
+        Damage.PAIR_BROKEN,
+    }
+)
+"""Codes that say what a decoder only calls a wrong record."""
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _error_code(data: Json) -> str | None:
+    error = data.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, str) else None
+
+
+# Details ----------------------------------------------------------------------------------------
+
+
+def _detail(line: bytes, kind: str, data: Json) -> Detail:
+    if kind == "request/header":
+        return Route(provider=decode_request_header(line).provider)
+    reader = _DETAILS.get(kind)
+    return None if reader is None else reader(kind, data)
+
+
+def _seqs(value: Any, damage: Damage, name: str) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(map(shapes.is_count, value)):
+        raise RuleBroken(damage, f"{name} is no list of seqs")
+    return tuple(value)
+
+
+def _text(data: Json, key: str, damage: Damage) -> str:
+    value = data.get(key)
+    if not shapes.is_text(value):
+        raise RuleBroken(damage, f"there is no {key}")
+    return str(value)
+
+
+def _title(kind: str, data: Json) -> Title:
+    source = data.get("source")
+    return Title(
+        message_seqs=_seqs(data.get("messageSeqs"), Damage.TITLE_WRONG, "messageSeqs"),
+        by_user=isinstance(source, dict) and source.get("kind") == "user",
+        is_request=kind == "session/title-llm-request",
+    )
+
+
+def _delivery(kind: str, data: Json) -> Delivery | None:
+    if data.get("sessionFormatVersion", 0) != FORMATS[-1]:
+        return None  # another format's seqs, which nobody can check here
+    if not shapes.is_count(data.get("throughSeq")):
+        raise RuleBroken(Damage.DELIVERY_WRONG, "throughSeq is no seq")
+    session_id = _text(data, "sessionId", Damage.DELIVERY_WRONG)
+    return Delivery(session_id=session_id, through_seq=data["throughSeq"])
+
+
+def _command(kind: str, data: Json) -> Command:
+    source = data.get("sourceEventSeq")
+    return Command(
+        command_id=_text(data, "commandId", Damage.PAIR_BROKEN),
+        is_done=kind == "command/done",
+        source_seq=_whole(source),
+    )
+
+
+def _retry(kind: str, data: Json) -> Retry:
+    if not shapes.is_count(data.get("retry")):
+        raise RuleBroken(Damage.PAIR_BROKEN, "retry is no count")
+    return Retry(
+        retry_id=_text(data, "retryId", Damage.PAIR_BROKEN),
+        number=data["retry"],
+        is_started=kind == "llm/retry-started",
+        policy=(str(data.get("provider")), str(data.get("policyKey"))),
+    )
+
+
+def _dispatch(kind: str, data: Json) -> Dispatch:
+    shared = [data.get(key) for key in ("rootCallId", "parentCallId", "name", "arguments")]
+    return Dispatch(
+        call_id=_text(data, "subCallId", Damage.PAIR_BROKEN),
+        parent_id=_text(data, "parentCallId", Damage.PAIR_BROKEN),
+        root_id=_text(data, "rootCallId", Damage.PAIR_BROKEN),
+        is_start=kind == "tool/ptc-dispatch-start",
+        identity=wire.dump_sorted(shared),
+    )
+
+
+def _owner(kind: str, data: Json) -> Owner:
+    command_id = data.get("sourceCommandId")
+    return Owner(command_id=command_id if isinstance(command_id, str) else None)
+
+
+def _checkpoint(kind: str, data: Json) -> Owner | None:
+    source = data.get("source")
+    return _owner(kind, source) if isinstance(source, dict) else None
+
+
+def _definer(kind: str, data: Json) -> Definer | None:
+    seq = _whole(data.get("headerSeq"))
+    return None if seq is None else Definer(header_seq=seq)
+
+
+def _catalogued(kind: str, data: Json) -> Catalogued | None:
+    child_id = data.get("childId")
+    return Catalogued(child_id=child_id) if isinstance(child_id, str) else None
+
+
+_DETAILS: Final[dict[str, Callable[[str, Json], Detail]]] = {
+    "session/title": _title,
+    "session/title-llm-request": _title,
+    "session-log-deepseek/delivery-accepted": _delivery,
+    "command/run": _command,
+    "command/done": _command,
+    "llm/retry": _retry,
+    "llm/retry-started": _retry,
+    "tool/ptc-dispatch": _dispatch,
+    "tool/ptc-dispatch-start": _dispatch,
+    "session/end-seed": lambda _, data: Seed(inherited=data.get("inherited") is True),
+    "compaction/start": _owner,
+    "compaction/summary": _owner,
+    "compaction/end": _owner,
+    "user/message": _checkpoint,
+    "developer/message": _definer,
+    "subagent/catalog": _catalogued,
+}

@@ -1,0 +1,329 @@
+"""Verify: every byte of a log read, every rule judged, and on it goes behind the first damage.
+
+`Inspector` is the fold: a line in, its findings out; it knows no file. `verify` is the loop around it
+that reads a file to its end. Behind damage the log is read as `repair` would mend it: a stretch that
+is lost is passed over, events whose seqs are wrong get the numbers that they should have had.
+"""
+
+import os
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct, structs
+
+from dsh_compact import tokens
+from dsh_compact.codec import identity_of
+from dsh_compact.codec.audit import Audited, audit, audit_header
+from dsh_compact.codec.renumber import renumber
+from dsh_compact.conduct import Breach, Conduct
+from dsh_compact.damage import TABLE, Consequence, Finding, Severity
+from dsh_compact.errors import Damage, RuleBroken
+from dsh_compact.events import FORMATS, Place, SurfaceChange
+from dsh_compact.numbering import Arrival, Arrived, Numbering
+from dsh_compact.reader import SESSION_FILES, Batch, LogReader, find_log
+from dsh_compact.salvage import Lost, pieces
+from dsh_compact.surface import Node, Surface
+
+MAX_FINDINGS: Final = 1_000
+"""So many findings are told one by one; what more there are is counted. Nobody reads them all."""
+
+_SHORTEST_CUT: Final = 2
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a log was found to be; `format` and `session_id` are None where no header says so.
+
+    `findings` are damage and `warnings` are not, each in the order of the log; `untold` counts those
+    beyond `MAX_FINDINGS`. `lines` counts the header too.
+    """
+
+    path: str
+    format: int | None
+    session_id: str | None
+    lines: int
+    events: int
+    generation: int
+    findings: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]
+    untold: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether no damage was found."""
+        return not self.findings
+
+
+def verify(path: str | os.PathLike[str]) -> Report:
+    """Reads the log at `path` (a file, a session's folder, `-`) to its end and judges all of it.
+
+    Reads only. Raises `LogError` and its kin only where there is nothing that could be read.
+    """
+    found, _ = find_log(os.fspath(path))
+    with LogReader(found) as reader:
+        inspector = Inspector(reader.read)
+        for piece in pieces(reader):
+            match piece:
+                case Lost():
+                    inspector.lose(piece)
+                case Batch():
+                    inspector.feed_batch(piece)
+        return inspector.report(found)
+
+
+class Inspector:
+    """The fold over a log's lines, in order; see `feed`, `lose` and `report`."""
+
+    def __init__(self, read: Callable[[Place], bytes]) -> None:
+        """`read` gives the record at a place again; it is asked only for results that are pruned."""
+        self._read = read
+        self._version: int | None = None
+        self._session_id: str | None = None
+        self._header_line: int | None = None
+        self._numbering = Numbering()
+        self._surface = Surface()
+        self._conduct: Conduct | None = None
+        self._prices: dict[int, int] = {}
+        self._times = array("q")
+        self._digests = array("q")
+        self._findings: list[Finding] = []
+        self._untold = 0
+        self._untold_damage = 0
+        self._lost_lines = 0
+        self._lost_frame = False
+        self._last_turn_end_line = 0
+        self._header_missing = False
+        self.lines = 0
+
+    # In -------------------------------------------------------------------------------------------
+
+    def feed_batch(self, batch: Batch) -> None:
+        """Whole lines, the next of the log."""
+        start = batch.start_bytes
+        for line in batch.lines:
+            self.feed(line, Place(batch.frame_bytes, start, len(line)))
+            start += len(line) + 1
+
+    def feed(self, line: bytes, place: Place) -> None:
+        """One line, the next of the log."""
+        self.lines += 1
+        if self._version is None:
+            if self._begin(line, place):
+                return
+        self._take(line, place)
+
+    def lose(self, lost: Lost) -> None:
+        """A stretch that gives no lines."""
+        self._add(lost.damage, lost.problem, line=self.lines + 1, byte=lost.start_bytes)
+        self._lost_frame = True
+
+    # The header -----------------------------------------------------------------------------------
+
+    def _begin(self, line: bytes, place: Place) -> bool:
+        """Takes the first line; returns whether it is a header, right or wrong."""
+        header, version, faults = audit_header(line)
+        for damage, problem in faults:
+            self._add(damage, problem, line=self.lines, byte=_byte(place))
+        if header is not None and version is not None:
+            self._version, self._session_id = version, header.id
+            self._header_line = self.lines
+            self._conduct = Conduct(
+                version,
+                header.id,
+                is_seeded=header.is_seeded,
+                has_parent=b'"parentSession"' in line,
+            )
+            return True
+        self._version = FORMATS[-1]
+        self._header_missing = True
+        self._conduct = Conduct(self._version, None, has_parent=True)
+        return audit(line, self._version, self.lines).seq is None
+
+    # Events ---------------------------------------------------------------------------------------
+
+    def _take(self, line: bytes, place: Place) -> None:
+        assert self._version is not None
+        record = audit(line, self._version, self.lines, place)
+        claimed = record.seq
+        if record.type == "turn/end":
+            self._last_turn_end_line = self.lines
+        if claimed is None:
+            for damage, problem in record.faults:
+                self._add(damage, problem, line=self.lines, byte=_byte(place))
+            self._lost_lines += 1
+            return
+        digest = hash(line)
+        if self._is_copy(claimed, digest):
+            self._add_seq(
+                record, Damage.SEQ_REPEATED, f"seq {claimed} again: the same record twice"
+            )
+            return
+        arrived = self._numbering.arrive(claimed, record.count)
+        if arrived is None:
+            self._add_seq(record, Damage.SEQ_REPEATED, f"seq {claimed} again, one fork too many")
+            return
+        self._judge_seq(record, arrived)
+        self._note(record, digest)
+        if not self._numbering.is_identity:
+            record = self._renumbered(line, record, arrived)
+        for damage, problem in record.faults:
+            self._add(damage, problem, line=self.lines, seq=claimed, byte=_byte(place))
+        self._fold(record, claimed)
+
+    def _renumbered(self, line: bytes, record: Audited, arrived: Arrived) -> Audited:
+        """The record as it would stand in a log whose numbers are right."""
+        assert self._version is not None
+        if record.event is None:
+            return structs.replace(record, seq=arrived.seq)
+        moved = renumber(line, self._version, arrived.seq, self._numbering.resolve)
+        again = audit(moved, self._version, record.line, record.place)
+        return structs.replace(again, faults=record.faults)
+
+    def _fold(self, record: Audited, claimed: int) -> None:
+        assert self._conduct is not None
+        found = self._conduct.judge(record, self._surface, self._price)
+        before = self._surface
+        if isinstance(record.event, SurfaceChange):
+            try:
+                self._surface = before.extend(record.event, self._recall)
+            except RuleBroken as fault:
+                if fault.damage not in dict(record.faults):
+                    found.insert(0, Breach(record, fault.damage, fault.problem))
+        if record.message is not None:
+            self._prices[record.message.seq] = tokens.price_message(record.message.message)
+        found += self._conduct.accept(record, before)
+        for breach in found:
+            self._add_breach(breach, claimed if breach.record is record else None)
+
+    def _price(self, node: Node) -> int | None:
+        return self._prices.get(node.seq)
+
+    def _recall(self, node: Node) -> bytes:
+        return identity_of(self._read(node.place))
+
+    # Seqs -----------------------------------------------------------------------------------------
+
+    def _judge_seq(self, record: Audited, arrived: Arrived) -> None:
+        claimed, expected = record.seq, arrived.expected_seq
+        assert claimed is not None
+        lost, self._lost_lines = self._lost_lines, 0
+        frame, self._lost_frame = self._lost_frame, False
+        if arrived.kind is Arrival.GAP:
+            if not frame and claimed - expected != lost:
+                missing = "" if claimed == expected + 1 else f"–{claimed - 1}"
+                problem = f"seq {expected}{missing} missing: {claimed} comes next"
+                self._add_seq(record, Damage.SEQ_GAP, problem)
+        elif arrived.kind is Arrival.FORK:
+            self._judge_fork(record, claimed, expected)
+
+    def _judge_fork(self, record: Audited, claimed: int, expected: int) -> None:
+        back = expected - claimed
+        assert self._conduct is not None
+        before = self._conduct.before
+        resumed = before is not None and before.type == "session/end-seed"
+        if back >= _SHORTEST_CUT and (resumed or record.type == "session/end-seed"):
+            problem = f"seq falls back by {back} after a resume, to {claimed}: the last events were"
+            self._add_seq(record, Damage.SEQ_BACKWARDS, f"{problem} not read by who goes on")
+            return
+        problem = f"seq {claimed} again, where {expected} must come{self._writers(record)}"
+        self._add_seq(record, Damage.SEQ_REPEATED, problem)
+
+    def _writers(self, record: Audited) -> str:
+        """When the two that gave the same number wrote, as far as their records tell."""
+        first = next(iter(self._numbering.all_of(record.seq or 0)), None)
+        if first is None or first >= len(self._times) or record.time_ms is None:
+            return ""
+        apart = (record.time_ms - self._times[first]) / 1000
+        return f": two processes wrote, the second one's event is {apart:+.3f} s from the first's"
+
+    def _is_copy(self, seq: int, digest: int) -> bool:
+        """Whether this very record stands in the log already, under the same seq."""
+        if seq >= self._numbering.due_seq:
+            return False
+        return any(self._digests[at] == digest for at in self._numbering.all_of(seq))
+
+    def _note(self, record: Audited, digest: int) -> None:
+        time = record.time_ms or 0
+        self._digests.extend([digest] * record.count)
+        self._times.extend([max(min(time, 2**62), -(2**62))] * record.count)
+
+    # Out ------------------------------------------------------------------------------------------
+
+    def report(self, path: str) -> Report:
+        """All that was found; nothing can be fed afterwards."""
+        if self._version is None:
+            self._add(Damage.HEADER_MISSING, "the log is empty", line=1, byte=0)
+        elif self._conduct is not None:
+            for breach in self._conduct.end(self._surface, self._price):
+                self._add_breach(breach, None)
+            if self._conduct.is_seeded and not self._conduct.has_inherited and self._version == 4:
+                problem = "the header says that events are inherited, and none is marked so"
+                self._add(Damage.SEED_WRONG, problem, line=self._header_line, byte=0)
+        self._judge_folder(path)
+        told = sorted(map(self._with_consequence, self._findings), key=_order)
+        return Report(
+            path=path,
+            format=None if self._header_missing else self._version,
+            session_id=self._session_id,
+            lines=self.lines,
+            events=self._numbering.next_seq,
+            generation=self._surface.replace_generation,
+            findings=tuple(x for x in told if x.severity is Severity.DAMAGE),
+            warnings=tuple(x for x in told if x.severity is Severity.WARNING),
+            untold=self._untold,
+        )
+
+    def _judge_folder(self, path: str) -> None:
+        """In the harness's own folders, the session's folder bears its id."""
+        folder, name = os.path.split(os.path.abspath(path))
+        project = os.path.basename(os.path.dirname(folder))
+        kept = name in SESSION_FILES and project.startswith("--") and project.endswith("--")
+        if kept and self._session_id not in (None, os.path.basename(folder)):
+            named = os.path.basename(folder)
+            problem = f"the header names the session {self._session_id!r:.60}, the folder {named!r}"
+            self._add(Damage.HEADER_ID_DIFFERS, problem, line=self._header_line, byte=0)
+
+    def _add_breach(self, breach: Breach, claimed: int | None) -> None:
+        record = breach.record
+        seq = record.seq if claimed is None else claimed
+        byte = _byte(record.place)
+        self._add(breach.damage, breach.problem, line=record.line, seq=seq, byte=byte)
+
+    def _add_seq(self, record: Audited, damage: Damage, problem: str) -> None:
+        self._add(damage, problem, line=record.line, seq=record.seq, byte=_byte(record.place))
+
+    def _add(
+        self,
+        damage: Damage,
+        problem: str,
+        *,
+        line: int | None,
+        byte: int | None,
+        seq: int | None = None,
+    ) -> None:
+        if len(self._findings) >= MAX_FINDINGS:
+            self._untold += 1
+            return
+        finding = Finding(
+            code=damage, message=problem, consequence="", line=line, seq=seq, byte=byte
+        )
+        self._findings.append(finding)
+
+    def _with_consequence(self, finding: Finding) -> Finding:
+        consequence = TABLE[finding.code].consequence
+        text = str(consequence)
+        if consequence is Consequence.CUT and finding.line is not None:
+            if self._last_turn_end_line > finding.line:
+                text = str(Consequence.REFUSED)
+            else:
+                count = self.lines - finding.line + 1
+                text = f"the harness opens the session and silently drops the last {count} records"
+        return structs.replace(finding, consequence=text)
+
+
+def _byte(place: Place) -> int:
+    return place.start_bytes if place.frame_bytes < 0 else place.frame_bytes
+
+
+def _order(finding: Finding) -> tuple[int, int]:
+    return (finding.line or 0, finding.byte or 0)
