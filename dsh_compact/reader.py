@@ -17,7 +17,7 @@ from dsh_compact import frames
 from dsh_compact.errors import Damage, LogError, RuleBroken, UnreadableLog
 from dsh_compact.events import Place
 
-CHUNK_BYTES: Final = 1 << 20
+CHUNK_BYTES: Final = 1 << 18
 """How much of a plain log is read at once: large enough for speed, small beside the interpreter."""
 
 MAX_RECORD_BYTES: Final = 1 << 28
@@ -37,6 +37,18 @@ SESSION_FILES: Final = tuple(
 
 LOG_SUFFIXES: Final = (".jsonl", ".jsonl.zstd")
 """What a log's name ends in, in a folder that is no session's."""
+
+
+class Run(NamedTuple):
+    """Whole lines, newlines included, in the first `size_bytes` of `data`.
+
+    The first line begins at that place (see `Place`). `data` is used again for the next run.
+    """
+
+    data: bytes | bytearray
+    size_bytes: int
+    frame_bytes: int
+    start_bytes: int
 
 
 class Batch(NamedTuple):
@@ -113,13 +125,18 @@ class LogReader:
         size = min(MARK_BYTES, self.end_bytes)
         return self._pread(size, self.end_bytes - size)
 
-    def batches(self) -> Iterator[Batch]:
+    def runs(self) -> Iterator[Run]:
         """Whole lines from `end_bytes` on; call it again to catch up with another writer.
 
-        Raises `RuleBroken` (too-large, bad-frame, bad-checksum) at the batch where it happens.
+        Raises `RuleBroken` (too-large, bad-frame, bad-checksum) at the run where it happens.
         """
         self.torn = None
         return self._frames() if self.framed else self._chunks()
+
+    def batches(self) -> Iterator[Batch]:
+        """The same as separate lines, for those who look at every one."""
+        for data, size, frame, start in self.runs():
+            yield Batch(bytes(memoryview(data)[: size - 1]).split(b"\n"), frame, start)
 
     def read(self, place: Place) -> bytes:
         """The record at `place`, without its newline."""
@@ -131,27 +148,32 @@ class LogReader:
 
     # Plain ----------------------------------------------------------------------------------------
 
-    def _chunks(self) -> Iterator[Batch]:
-        pieces: list[bytes] = []  # of a line that is longer than a chunk
-        waiting = 0
-        while chunk := self._pread(CHUNK_BYTES, self.end_bytes + waiting):
-            cut = chunk.rfind(b"\n")
-            if cut < 0:
-                pieces.append(chunk)
-                waiting += len(chunk)
-                if waiting > MAX_RECORD_BYTES:
-                    raise RuleBroken(
-                        Damage.TOO_LARGE,
-                        f"a record of more than {MAX_RECORD_BYTES >> 20} MiB (MAX_RECORD_BYTES)",
-                    )
-                continue
-            whole = b"".join((*pieces, chunk[:cut]))
-            start = self.end_bytes
-            self.end_bytes += len(whole) + 1
-            pieces, waiting = [chunk[cut + 1 :]], len(chunk) - cut - 1
-            yield Batch(whole.split(b"\n"), -1, start)
-        if waiting:
-            self.torn = TornTail(self.end_bytes, waiting, False)
+    def _chunks(self) -> Iterator[Run]:
+        buffer = bytearray(CHUNK_BYTES)
+        while got := self._fill(buffer):
+            size = buffer.rfind(b"\n", 0, got) + 1
+            if size:
+                start = self.end_bytes
+                self.end_bytes += size  # the beginning of a next line is read again with it
+                yield Run(buffer, size, -1, start)
+            elif got < len(buffer):
+                break
+            elif len(buffer) > MAX_RECORD_BYTES:
+                raise RuleBroken(
+                    Damage.TOO_LARGE,
+                    f"a record of more than {MAX_RECORD_BYTES >> 20} MiB (MAX_RECORD_BYTES)",
+                )
+            else:
+                buffer = bytearray(2 * len(buffer))
+        if got:
+            self.torn = TornTail(self.end_bytes, got, False)
+
+    def _fill(self, buffer: bytearray) -> int:
+        """What stands behind `end_bytes`, as much as fits; the number of bytes."""
+        try:
+            return os.preadv(self._fd, [buffer], self.end_bytes)
+        except OSError as fault:
+            raise UnreadableLog(self.path, f"cannot be read: {fault.strerror}") from fault
 
     def _pread(self, size_bytes: int, start_bytes: int) -> bytes:
         try:
@@ -170,7 +192,7 @@ class LogReader:
 
     # Framed ---------------------------------------------------------------------------------------
 
-    def _frames(self) -> Iterator[Batch]:
+    def _frames(self) -> Iterator[Run]:
         window, window_start = b"", self.end_bytes
         while True:
             at = self.end_bytes - window_start
@@ -191,7 +213,7 @@ class LogReader:
                 raise RuleBroken(Damage.NOT_ZSTD, "the frame ends in the middle of a record")
             start = self.end_bytes
             self.end_bytes += length
-            yield Batch(content[:-1].split(b"\n"), start, 0)
+            yield Run(content, len(content), start, 0)
         if left := self.size_bytes - self.end_bytes:
             self.torn = TornTail(self.end_bytes, left, True)
 

@@ -44,10 +44,10 @@ from dsh_compact.events import (
     SurfaceEvent,
     Usage,
 )
-from dsh_compact.journal import Disk, Journal, write_new_file
+from dsh_compact.journal import Disk, Journal, refuse_special_file, write_new_file
 from dsh_compact.meter import Meter, Pressure
 from dsh_compact.planning import Item, item
-from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
+from dsh_compact.reader import STANDARD_INPUT, LogReader, Run, find_log
 from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
 from dsh_compact.turns import Turns
@@ -226,50 +226,44 @@ class Session:
 
     def _fold(self) -> SessionHeader:
         header: SessionHeader | None = getattr(self, "header", None)
-        batch: Batch | None = None
-        batches = self._reader.batches()
         try:
-            for batch in batches:
+            for run in self._reader.runs():
                 if self._scanner is None:
-                    header, batch = self._begin(batch)
-                self._take(batch)
-                if self.stopped:
-                    break
+                    header, run = self._begin(run)
+                self._take(run)
         except RuleBroken as fault:
             raise self._damaged(fault) from None
         if header is None:
             raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
-        self._reader.mark_end()
+        self._note_torn_tail()
         return header
 
-    def _begin(self, batch: Batch) -> tuple[SessionHeader, Batch]:
-        header = decode_header(batch.lines[0])
+    def _begin(self, run: Run) -> tuple[SessionHeader, Run]:
+        end = run.data.index(b"\n") + 1
+        header = decode_header(bytes(run.data[: end - 1]))
         self._scanner = Scanner(header.version, self._wanted, strict=self._strict)
-        start = batch.start_bytes + len(batch.lines[0]) + 1
-        return header, Batch(batch.lines[1:], batch.frame_bytes, start)
+        rest = bytes(run.data[end : run.size_bytes])
+        return header, Run(rest, len(rest), run.frame_bytes, run.start_bytes + end)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, run: Run) -> None:
         assert self._scanner is not None
         first_line = self._scanner.lines + 1
         try:
-            events: Sequence[Event] = self._scanner.scan(*batch)
+            events: Sequence[Event] = self._scanner.scan(*run)
         except RuleBroken as fault:
             fault.line = self._scanner.lines
-            self._extend_all(cast("Sequence[Event]", fault.events), batch, first_line)
-            if self.stopped:  # what is wrong stands behind the part that was asked for
-                return
+            self._extend_all(cast("Sequence[Event]", fault.events), run, first_line)
             raise
-        self._extend_all(events, batch, first_line)
+        self._extend_all(events, run, first_line)
 
-    def _extend_all(self, events: Sequence[Event], batch: Batch, first_line: int) -> None:
+    def _extend_all(self, events: Sequence[Event], run: Run, first_line: int) -> None:
         for event in events:
-            if self._until is not None and self._until(event):
-                self.stopped = True
-                return
             try:
                 self._extend(event)
             except RuleBroken as fault:
-                fault.line = first_line + _index_of(event, batch)
+                if isinstance(event, SurfaceChange):
+                    at = event.place.start_bytes - run.start_bytes
+                    fault.line = first_line + run.data.count(b"\n", 0, at)
                 raise
 
     def _extend(self, event: Event) -> None:
@@ -394,22 +388,40 @@ class WritableSession(Session):
         lines = [
             draft.line(first + index, time_ms, self.format) for index, draft in enumerate(drafts)
         ]
-        self._admit(lines)
+        admit(self.path, lines, self.format, first, self.surface, self._recall)
         places = self._journal.append(lines)
         self._reader.end_bytes = self._journal.end_bytes
-        self._take(Batch(lines, places[0].frame_bytes, places[0].start_bytes))
+        data = _joined(lines)
+        self._take(Run(data, len(data), places[0].frame_bytes, places[0].start_bytes))
         return tuple(range(first, first + len(lines)))
 
-    def _admit(self, lines: Sequence[bytes]) -> None:
-        surface = self.surface
-        scanner = Scanner(self.format, strict=True)
-        scanner.next_seq = self.events
-        try:
-            for event in scanner.scan(lines, *NOWHERE[:2]):
-                if isinstance(event, SurfaceChange):
-                    surface = surface.extend(event, self._recall)
-        except RuleBroken as fault:
-            raise NotAdmitted(f"{self.path}: the record would damage the log: {fault}") from None
+
+def admit(
+    path: str,
+    lines: Sequence[bytes],
+    version: int,
+    first_seq: int,
+    surface: Surface,
+    recall: Callable[[Node], bytes],
+) -> None:
+    """Raises `NotAdmitted` unless the records `lines` may follow on `surface`, their messages too.
+
+    The first must carry `first_seq`; `recall` reads a result that is in the log already.
+    """
+
+    def recall_any(node: Node) -> bytes:
+        return recall(node) if node.seq < first_seq else identity_of(lines[node.seq - first_seq])
+
+    scanner = Scanner(version, strict=True)
+    scanner.next_seq = first_seq
+    try:
+        data = _joined(lines)
+        for event in scanner.scan(data, len(data), *NOWHERE[:2]):
+            if isinstance(event, SurfaceChange):
+                surface = surface.extend(event, recall_any)
+                decode_surface_event(lines[event.seq - first_seq], version)
+    except RuleBroken as fault:
+        raise NotAdmitted(f"{path}: the record would damage the log: {fault}") from None
 
 
 def open_session(
@@ -427,6 +439,7 @@ def open_session(
     found, stale = find_log(os.fspath(path))
     if found == STANDARD_INPUT:
         raise UnreadableLog(found, "standard input cannot be appended to", remedy="name a file")
+    refuse_special_file(found)
     own_lock = _header_of(found).version == 0
     journal = Journal(found, own_lock=own_lock, disk=disk)
     try:
@@ -455,16 +468,27 @@ def create_session(
     version: int = FORMATS[-1],
     cwd: str | None = None,
     framed: bool = False,
+    drafts: Sequence[Draft] = (),
     clock: Callable[[], int] | None = None,
 ) -> WritableSession:
-    """A new log at `path` with nothing but its header, opened for appending.
+    """A new log at `path` with its header and `drafts`, all or nothing, opened for appending.
 
-    Raises `LogError` where something of that name exists.
+    Raises `NotAdmitted`, and `LogError` where something of that name exists.
     """
     clock = clock or now_ms
-    header = session_header(session_id or str(uuid4()), clock(), version, cwd) + b"\n"
-    write_new_file(os.fspath(path), [frames.pack(header) if framed else header])
+    time_ms = clock()
+    lines = [draft.line(seq, time_ms, version) for seq, draft in enumerate(drafts)]
+    admit(os.fspath(path), lines, version, 0, Surface(), _recall_nothing)
+    header = session_header(session_id or str(uuid4()), time_ms, version, cwd) + b"\n"
+    pieces = [header, b"".join(b"%b\n" % line for line in lines)]
+    write_new_file(
+        os.fspath(path), [frames.pack(piece) if framed else piece for piece in pieces if piece]
+    )
     return open_session(path, clock=clock)
+
+
+def _recall_nothing(node: Node) -> bytes:
+    raise AssertionError(f"a new log holds no node {node.seq}")
 
 
 def now_ms() -> int:
@@ -486,11 +510,5 @@ def _header_of(path: str) -> SessionHeader:
             raise DamagedLog(path, fault.damage, fault.problem, line=1) from None
 
 
-def _index_of(event: Event, batch: Batch) -> int:
-    """Which line of the batch holds a surface event: only a damaged log asks."""
-    start = batch.start_bytes
-    for index, line in enumerate(batch.lines):
-        if isinstance(event, SurfaceChange) and start == event.place.start_bytes:
-            return index
-        start += len(line) + 1
-    return 0
+def _joined(lines: Sequence[bytes]) -> bytes:
+    return b"".join(b"%b\n" % line for line in lines)

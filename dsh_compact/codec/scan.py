@@ -11,7 +11,7 @@ noticed.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from dsh_compact.codec import wire
@@ -45,11 +45,17 @@ _HEAD: Final = re.compile(rb'\{"type":"([a-z/-]{1,60})","seq":(\d{1,15}),"time":
 
 _SURFACE_OP: Final = b'"surfaceOp"'
 _APPENDED: Final = b',"surfaceOp":"append"}'
-_SKIP: Final = 0
-_DECODE: Final = 1
-_DECODE_FAILURE: Final = 2
-_HEADER: Final = 3
+_FAILURE: Final = b'"failure"'
+_BRACE: Final = ord("}")
 
+_SKIP: Final = "skip"
+_DECODE: Final = "decode"
+_DECODE_FAILURE: Final = "decode failure"
+_HEADER: Final = "header"
+"""What to do with a line of the usual layout; a surface type's action is its node's kind."""
+
+
+_KINDS: Final = frozenset(SURFACE_KINDS[4].values())
 
 _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
     TurnStart: ("turn/start",),
@@ -68,9 +74,20 @@ _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 
 
-def _actions(version: int, wanted: frozenset[type[Any]]) -> dict[bytes, int | str]:
-    """What to do with a line of the usual layout, by its type; a surface type's kind is its action."""
-    actions: dict[bytes, int | str] = {kind.encode(): _SKIP for kind in KNOWN_TYPES[version]}
+def _light_event(
+    action: str, data: bytes | bytearray, at: int, end: int, seq: int, place: Place
+) -> Event | None:
+    """What can be told from the ends of a line of the usual layout; None where it must be read."""
+    if action is _HEADER:
+        return RequestHeader(seq, place) if data.find(_SURFACE_OP, at, end) < 0 else None
+    if action in _KINDS and data.endswith(_APPENDED, at, end):
+        return SurfaceChange(seq, cast('Kind', action), APPEND, (), place)
+    return None
+
+
+def _actions(version: int, wanted: frozenset[type[Any]]) -> dict[bytes, str]:
+    """What to do with a line of the usual layout, by its type."""
+    actions: dict[bytes, str] = {kind.encode(): _SKIP for kind in KNOWN_TYPES[version]}
     for event in wanted:
         for name in _TYPES[event]:
             if name.encode() in actions:
@@ -103,75 +120,50 @@ class Scanner:
         self.next_seq = 0
         self.lines = 1
 
-    def scan(self, lines: Sequence[bytes], frame_bytes: int, start_bytes: int) -> list[Event]:
-        """The events in `lines`, of which the first lies at that place; unwanted ones left out.
+    def scan(
+        self, data: bytes | bytearray, size_bytes: int, frame_bytes: int, start_bytes: int
+    ) -> list[Event]:
+        """The events in the lines of `data[:size_bytes]`, the first at that place.
 
-        Raises `RuleBroken`, which then carries the events before the line at fault; `self.lines`
-        counts that line as the last one.
+        Unwanted ones are left out. Raises `RuleBroken`, which then carries the events before the
+        line at fault; `self.lines` counts that line as the last one.
         """
-        if self._strict:
-            return self._scan_strictly(lines, frame_bytes, start_bytes)
         found: list[Event] = []
-        head, actions, seq = _HEAD.match, self._actions, self.next_seq
-        index = -1
+        head, find, actions = _HEAD.match, data.find, {} if self._strict else self._actions
+        at, lines, seq = 0, 0, self.next_seq
         try:
-            for index, line in enumerate(lines):
-                size = len(line)
-                glance = head(line)
+            while at < size_bytes:
+                end = find(b"\n", at, size_bytes)
+                lines += 1
+                glance = head(data, at)
+                action = None
                 if glance is not None and int(glance[2]) == seq:
                     action = actions.get(glance[1])
-                    if action == _SKIP:
-                        if _SURFACE_OP not in line and line.endswith(b"}"):
-                            seq += 1
-                            start_bytes += size + 1
-                            continue
-                    elif action.__class__ is str:
-                        if line.endswith(_APPENDED):
-                            place = Place(frame_bytes, start_bytes, size)
-                            found.append(
-                                SurfaceChange(seq, cast("Kind", action), APPEND, (), place)
-                            )
-                            seq += 1
-                            start_bytes += size + 1
-                            continue
-                    elif action == _DECODE_FAILURE:
-                        if b'"failure"' not in line and line.endswith(b"}}}"):
-                            seq += 1
-                            start_bytes += size + 1
-                            continue
-                    elif action == _HEADER and _SURFACE_OP not in line:
-                        found.append(RequestHeader(seq, Place(frame_bytes, start_bytes, size)))
+                if action is _DECODE_FAILURE and find(_FAILURE, at, end) < 0:
+                    action = _SKIP
+                if action is _SKIP and find(_SURFACE_OP, at, end) < 0 and data[end - 1] == _BRACE:
+                    seq += 1
+                else:
+                    place = Place(frame_bytes, start_bytes + at, end - at)
+                    event = action and _light_event(action, data, at, end, seq, place)
+                    if event:
+                        found.append(event)
                         seq += 1
-                        start_bytes += size + 1
-                        continue
-                seq = self._decode(line, seq, Place(frame_bytes, start_bytes, size), found)
-                start_bytes += size + 1
+                    else:
+                        seq = self._decode(bytes(data[at:end]), seq, place, found)
+                at = end + 1
         except RuleBroken as fault:
             fault.events = tuple(found)
             raise
         finally:
-            self.lines += index + 1
+            self.lines += lines
             self.next_seq = seq
-        return found
-
-    def _scan_strictly(
-        self, lines: Sequence[bytes], frame_bytes: int, start_bytes: int
-    ) -> list[Event]:
-        found: list[Event] = []
-        try:
-            for line in lines:
-                self.lines += 1
-                wire.load(line)
-                place = Place(frame_bytes, start_bytes, len(line))
-                self.next_seq = self._decode(line, self.next_seq, place, found)
-                start_bytes += len(line) + 1
-        except RuleBroken as fault:
-            fault.events = tuple(found)
-            raise
         return found
 
     def _decode(self, line: bytes, seq: int, place: Place, found: list[Event]) -> int:
         """Appends the line's event where it is wanted; returns the seq that must come next."""
+        if self._strict:
+            wire.load(line)
         event = decode(line, self._version, place)
         check_seq(event.seq, seq)
         match event:
