@@ -241,6 +241,21 @@ def _write_all(disk: Disk, fd: int, data: bytes) -> None:
         view = view[disk.write(fd, bytes(view)) :]
 
 
+def refuse_special_file(path: str) -> None:
+    """Raises `UnreadableLog` unless `path` is a regular file itself; opens nothing.
+
+    Opening a pipe to look into it would wait for whoever writes to it.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be opened for writing: {fault.strerror}") from fault
+    if stat.S_ISLNK(mode):
+        raise UnreadableLog(path, "cannot be opened for writing: is a symbolic link")
+    if not stat.S_ISREG(mode):
+        raise UnreadableLog(path, "is no regular file: nothing is written to it")
+
+
 def _open_for_writing(path: str) -> int:
     flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

@@ -209,7 +209,8 @@ class Session:
     def lost(self) -> str | None:
         """Why the path leads no longer to what was folded, None while it does.
 
-        A log that only grew is caught up with; one that was replaced, cut or rewritten is read anew.
+        A log that only grew is caught up with; one that was replaced, cut or rewritten is to be
+        read anew.
         """
         return self._reader.lost()
 
@@ -231,11 +232,13 @@ class Session:
                 if self._scanner is None:
                     header, run = self._begin(run)
                 self._take(run)
+                if self.stopped:
+                    break
         except RuleBroken as fault:
             raise self._damaged(fault) from None
         if header is None:
             raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
-        self._note_torn_tail()
+        self._reader.mark_end()
         return header
 
     def _begin(self, run: Run) -> tuple[SessionHeader, Run]:
@@ -253,11 +256,16 @@ class Session:
         except RuleBroken as fault:
             fault.line = self._scanner.lines
             self._extend_all(cast("Sequence[Event]", fault.events), run, first_line)
+            if self.stopped:  # what is wrong stands behind the part that was asked for
+                return
             raise
         self._extend_all(events, run, first_line)
 
     def _extend_all(self, events: Sequence[Event], run: Run, first_line: int) -> None:
         for event in events:
+            if self._until is not None and self._until(event):
+                self.stopped = True
+                return
             try:
                 self._extend(event)
             except RuleBroken as fault:

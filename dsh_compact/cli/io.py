@@ -43,6 +43,13 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
+def read_input() -> bytes | None:
+    """Return all of stdin, or None where a person sits there or it is closed."""
+    if sys.stdin is None or is_terminal(sys.stdin):
+        return None
+    return sys.stdin.buffer.read()
+
+
 def emit_text(text: str) -> None:
     """Write `text` and a line feed to stdout; raise `OutputFailed`, or BrokenPipeError."""
     with _writing():

@@ -215,22 +215,26 @@ def _op(record: wire.Record, version: int) -> Op:
 
 
 def _sources(record: wire.Record) -> tuple[int, ...]:
-    if record.source_event_seqs is UNSET:
-        return ()
+    entries = record.source_event_seqs
+    return () if entries is UNSET else expand_sources(entries, record.seq)
+
+
+def expand_sources(entries: list[int | list[int]], seq: int | None) -> tuple[int, ...]:
+    """The seqs that `entries` name, ranges written out; raises `RuleBroken` where one is none."""
     seqs: list[int] = []
-    for entry in record.source_event_seqs:
+    for entry in entries:
         if isinstance(entry, int):
             seqs.append(entry)
             continue
         if len(entry) != 2 or entry[0] > entry[1]:
             raise RuleBroken(
-                Damage.RECORD_WRONG, f"sourceEventSeqs holds {entry}, which is no range", record.seq
+                Damage.RECORD_WRONG, f"sourceEventSeqs holds {entry}, which is no range", seq
             )
         if len(seqs) + entry[1] - entry[0] > MAX_SOURCES:
             raise RuleBroken(
                 Damage.TOO_LARGE,
                 f"sourceEventSeqs stands for more than {MAX_SOURCES} seqs",
-                record.seq,
+                seq,
             )
         seqs.extend(range(entry[0], entry[1] + 1))
     return tuple(seqs)

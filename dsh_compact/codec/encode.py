@@ -11,8 +11,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 from dsh_compact.codec import wire
-from dsh_compact.codec.types import KNOWN_TYPES, SURFACE_KINDS
-from dsh_compact.errors import UsageError
 from dsh_compact.events import (
     Append,
     Block,
@@ -327,40 +325,12 @@ def _plain_sources(record: dict[str, Any]) -> list[int]:
     return seqs
 
 
-# What somebody else has written -------------------------------------------------------------------
+# The log itself ---------------------------------------------------------------------------------
 
 
-def draft_from_json(line: bytes, version: int) -> Draft:
-    """An event given as JSON, its seq and time left out or ignored; raises `UsageError`.
-
-    `surfaceOp` defaults to "append" where the type needs one, a message's id is made by the caller.
-    """
-    record = wire.load(line)
-    if not isinstance(record, dict) or not isinstance(record.get("type"), str):
-        raise UsageError('an event is a JSON object with a "type"')
-    kind, data = record["type"], record.get("data", {})
-    ignorable = record.get("ignorable") is True
-    if kind not in KNOWN_TYPES[version] and not ignorable:
-        raise UsageError(
-            f"{kind!r} is no event of format {version}",
-            'mark it "ignorable": true if readers may skip it',
-        )
-    op: Op | None = None
-    if kind in SURFACE_KINDS[version]:
-        op = _op_from_json(record.get("surfaceOp", "append"), version)
-    sources = tuple(_plain_sources(record))
-    return Draft(type=kind, data=data, op=op, sources=sources, ignorable=ignorable)
-
-
-def _op_from_json(value: Any, version: int) -> Op:
-    names = ("start", "end") if version == 0 else ("startSeq", "endSeq")
-    match value:
-        case "append":
-            return Append()
-        case {"op": "replace"} if all(isinstance(value.get(name), int) for name in names):
-            return Replace(value[names[0]], value[names[1]])
-        case _:
-            raise UsageError(f"surfaceOp is neither append nor a replace of format {version}")
+def end_seed() -> Draft:
+    """Everything before came from an earlier process, which holds nothing any more."""
+    return Draft(type="session/end-seed", data={})
 
 
 def session_header(
