@@ -19,11 +19,14 @@ from dsh_compact.events import Failure
 from dsh_compact.overflow_wordings import (
     CERTAIN_OTHERS,
     CERTAIN_OVERFLOWS,
+    HTTP_STATUS,
     LIKELY_OVERFLOWS,
-    OTHER_UNITS,
     READINGS,
     TABLE,
+    UNITS_BEFORE,
+    UNITS_BEHIND,
     Code,
+    Reading,
     Wording,
     compiled,
 )
@@ -39,6 +42,9 @@ refusal has a few hundred, and what is longer echoes the request or holds a stac
 NEAR_BEFORE: Final = 300
 NEAR_BEHIND: Final = 400
 """Characters beside an overflow's words in which its numbers are read: a sentence or two."""
+
+NEAR_UNIT: Final = 32
+"""Characters before a number in which its unit may stand, as in `context_char_limit: 162131`."""
 
 NEAR_PARTS: Final = 24
 """Characters between two parts of one sum; farther off, the sentence is told a second time."""
@@ -116,12 +122,10 @@ def _already_normalised(text: str) -> Refusal:
 
 # The text -----------------------------------------------------------------------------------------
 
-_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_UNICODE_ESCAPE: Final = re.compile(r"\\{1,16}u([0-9a-fA-F]{4})")
-_LINE_ESCAPE: Final = re.compile(r"\\{1,16}[nrt]")
-_TAG: Final = re.compile(r"</?[a-z!][^<>]{0,200}>")
-_SPACES: Final = re.compile("[\\s\0-\x1f\u2500-\u257f]+")
-"""White space, control characters, and the lines that frame a text on a terminal."""
+_TERMINAL: Final = r"\x1b\[[0-9;]{0,20}[A-Za-z]"
+_UNICODE_ESCAPE: Final = r"\\{1,16}u([0-9a-fA-F]{4})"
+_LINE_ESCAPE: Final = r"\\{1,16}[nrt]"
+_TAG: Final = r"</?[a-z!][^<>]{0,200}>"
 
 _ENTITIES: Final = (
     ("&quot;", ""), ("&#39;", ""), ("&#x27;", ""), ("&apos;", ""), ("&gt;", ">"), ("&lt;", "<"),
@@ -130,7 +134,8 @@ _ENTITIES: Final = (
 
 _FOLDED: Final = {
     **{full: full - 0xFEE0 for full in range(0xFF01, 0xFF5F)},  # full-width forms
-    **dict.fromkeys((0xA0, 0x2007, 0x2009, 0x202F, 0x3000), " "),
+    **dict.fromkeys((*range(0x20), 0x7F), " "),
+    **dict.fromkeys(range(0x2500, 0x2580), " "),  # what frames a text on a terminal
     **dict.fromkeys(map(ord, "\\\"'`*´‘’“”「」『』"), None),
     **str.maketrans("。、【】", ".,[]"),
 }
@@ -141,17 +146,18 @@ def plain_text(text: str) -> str:
 
     Escapes of JSON (however many layers), HTML and the terminal are resolved, quotes dropped.
     """
-    text = _TERMINAL.sub("", text)
+    if "\x1b" in text:
+        text = compiled(_TERMINAL).sub("", text)
     if "\\" in text:
-        text = _UNICODE_ESCAPE.sub(lambda escape: chr(int(escape[1], 16)), text)
-        text = _LINE_ESCAPE.sub(" ", text)
+        text = compiled(_UNICODE_ESCAPE).sub(lambda escape: chr(int(escape[1], 16)), text)
+        text = compiled(_LINE_ESCAPE).sub(" ", text)
     if "&" in text:
         for entity, character in _ENTITIES:
             text = text.replace(entity, character)
     text = text.translate(_FOLDED).lower()
     if "<" in text:
-        text = _TAG.sub(" ", text)
-    return _SPACES.sub(" ", text).strip()
+        text = compiled(_TAG).sub(" ", text)
+    return " ".join(text.split())
 
 
 def _whole(failure: Failure) -> str:
@@ -185,14 +191,14 @@ def _first(
     return None
 
 
-_STATUS: Final = re.compile(
+_STATUS: Final = (
     r"(?:status(?:[ _]?code)?|http(?: error)?|error(?: code)?|\(attempt [0-9/]{1,9}\)|^)(?: is)?"
     r" ?[:=]? ?\(?([45][0-9]{2})(?![0-9.,])"
 )
 
 
 def _status_in(text: str) -> int | None:
-    match = _STATUS.search(text)
+    match = compiled(_STATUS).search(text)
     return int(match[1]) if match else None
 
 
@@ -202,7 +208,7 @@ _BY_STATUS: Final = {
     522: Code.TIMEOUT, 524: Code.TIMEOUT,
 }  # fmt: skip
 
-_BAD_REQUEST: Final = re.compile(r"invalid|not valid|validation|bad ?request|unprocessable")
+_BAD_REQUEST: Final = ("invalid", "not valid", "validation", "bad request", "unprocessable")
 
 
 def _by_status(status: int | None, text: str) -> Code:
@@ -211,7 +217,7 @@ def _by_status(status: int | None, text: str) -> Code:
         return code
     if status is not None and status >= 400:
         return Code.SERVER if status >= 500 else Code.INVALID_REQUEST
-    return Code.INVALID_REQUEST if _BAD_REQUEST.search(text) else Code.OTHER
+    return Code.INVALID_REQUEST if any(word in text for word in _BAD_REQUEST) else Code.OTHER
 
 
 # The numbers --------------------------------------------------------------------------------------
@@ -251,40 +257,51 @@ def _numbers(text: str, match: re.Match[str]) -> dict[str, int]:
         if match[role] and (count := _count(text, match.span(role), role)) is not None:
             found[role] = count
             taken.add(match.start(role))
-    begin, end = max(0, match.start() - NEAR_BEFORE), match.end() + NEAR_BEHIND
-    for role, pattern, adds in READINGS:
-        if role in found:
-            continue
-        last: int | None = None
-        for other in compiled(pattern).finditer(text, begin, end):
-            at, behind = other.span("n")
-            if at in taken or (count := _count(text, (at, behind), role)) is None:
-                continue
-            if found.get(_OPPOSITE.get(role, role)) == count:
-                continue  # the same number, told a second time
-            if last is not None and at - last > NEAR_PARTS:
-                break
-            found[role] = found.get(role, 0) + count
-            taken.add(at)
-            last = behind
-            if not adds:
-                break
+    near = slice(max(0, match.start() - NEAR_BEFORE), match.end() + NEAR_BEHIND)
+    for reading in READINGS:
+        if reading.role not in found:
+            _read(reading, text, near, found, taken)
     return found
 
 
-_OPPOSITE: Final = {"input": "limit", "total": "limit", "limit": "excess"}
-"""Roles that can't hold the same number: a request as large as the limit would have fit."""
+_OTHER_ROLES: Final = {
+    "input": ("limit", "excess"),
+    "total": ("limit", "excess"),
+    "limit": ("input", "total", "excess"),
+}
+"""Whose number a role can't have too: a request as large as the limit would have fit. A repeated
+number is the same one, told a second time."""
 
-_SEPARATOR: Final = re.compile(r"[,._ ](?=[0-9]{3}(?![0-9]))")
+
+def _read(reading: Reading, text: str, near: slice, found: dict[str, int], taken: set[int]) -> None:
+    """Find what `reading` looks for `near` the words, and add it to `found` and `taken`."""
+    last: int | None = None
+    for match in compiled(reading.pattern).finditer(text, near.start, near.stop):
+        at, behind = match.span("n")
+        count = None if at in taken else _count(text, (at, behind), reading.role)
+        told_before = any(found.get(role) == count for role in _OTHER_ROLES.get(reading.role, ()))
+        if count is None or told_before or compiled(HTTP_STATUS).match(text, at):
+            continue
+        if last is not None and at - last > NEAR_PARTS:
+            return
+        found[reading.role] = found.get(reading.role, 0) + count
+        taken.add(at)
+        last = behind
+        if not reading.adds:
+            return
+
+
+_SEPARATOR: Final = r"[,._ ](?=[0-9]{3}(?![0-9]))"
 
 
 def _count(text: str, span: tuple[int, int], role: str) -> int | None:
     """The number at `span`, or None where it can't be a count of tokens in that role."""
-    if compiled(OTHER_UNITS).match(text, span[1]):
+    before = text[max(0, span[0] - NEAR_UNIT) : span[0]]
+    if compiled(UNITS_BEHIND).match(text, span[1]) or compiled(UNITS_BEFORE).search(before):
         return None
     digits = text[span[0] : span[1]]
     unit = {"k": 1000, "m": 1_000_000}.get(digits[-1], 1)
-    count = int(float(_SEPARATOR.sub("", digits.rstrip("km "))) * unit)
+    count = int(float(compiled(_SEPARATOR).sub("", digits.rstrip("km "))) * unit)
     least = LEAST_WINDOW_TOKENS if role == "limit" else 0
     return count if least <= count <= MOST_TOKENS else None
 

@@ -78,7 +78,7 @@ WORDS: Final = {
     "window": (
         r"(?:context[ _-]?(?:window|length|size|limit|budget|capacity|len)(?![a-z])"
         r"|ctx[ _-]?(?:size|len)|n_ctx|max_model_len|max_seq_len|max(?:imum)? model len(?:gth)?"
-        r"|models? max(?:imum)? (?:[a-z]+ )?length|(?:context|model) token limit"
+        r"|models? max(?:imum)? (?:[a-z]{1,12} )?length|(?:context|model) token limit"
         r"|the window(?![a-z])"
         r"|max(?:imum)? (?:context|prompt|input)(?: token)?s?(?: length)?"
         r"|(?:available|supported) context(?![a-z]))"
@@ -137,13 +137,9 @@ CERTAIN_OTHERS: Final = (
     ),
     Wording(
         "throttled", "bedrock", _RATE, (" wait", "throttl"),
-        r"too many (?:[a-z]+ )?(?:tokens|requests)[^.]{0,30} wait|throttlingexception|throttled",
+        r"too many (?:[a-z]{1,12} )?(?:tokens|requests)[^.]{0,30} wait"
+        r"|throttlingexception|throttled",
         "anthropics/claude-code#236",
-    ),
-    Wording(
-        "token-rate-code", "minimax", _RATE, ("1039",),
-        r"code:? ?1039(?![0-9])",
-        "https://platform.minimaxi.com/docs/api-reference/errorcode.md",
     ),
     Wording(
         "credit-buys-fewer-tokens", "openrouter", _QUOTA,
@@ -157,8 +153,8 @@ CERTAIN_OTHERS: Final = (
         ("payment required", "billing plan", "insufficient", "balance", "out of ", "extra usage",
          "current plan", "余额", "欠费", "arrear", "套餐"),
         r"payment required|billing plan"
-        r"|insufficient[ _](?:[a-z]+[ _]){0,4}(?:quota|credit|balance|fund)"
-        r"|credit balance|out of (?:extra usage|credits?)|extra usage|exceeds your current plan"
+        r"|insufficient[ _](?:[a-z]{1,12}[ _]){0,4}(?:quota|credit|balance|fund)|credit balance"
+        r"|out of (?:extra usage|credits?)|extra usage|exceeds your current plan"
         r"|余额|欠费|arrear|套餐[^,.]{0,6}到期",
         "openclaw/openclaw src/agents/pi-embedded-helpers.isbillingerrormessage.test.ts",
     ),
@@ -194,9 +190,14 @@ CERTAIN_OTHERS: Final = (
         r"prompt token count exceeds max token count", "danny-avila/LibreChat#5004",
     ),
     Wording(
+        "input-was-cut", "any", Code.OTHER, ("truncat",),
+        r"(?:have|has) been truncated|truncating (?:the )?(?:input|prompt)",
+        "AUTOMATIC1111/stable-diffusion-webui#375",
+    ),
+    Wording(
         "tool-result-too-long", "claude code", Code.OTHER,
         ("maximum allowed tokens", "maximum allowed characters"),
-        r"(?:tool|file|content|response|result)[^.]{0,60}\([0-9]+ (?:tokens|characters)\)"
+        r"(?:tool|file|content|response|result)[^.]{0,60}\([0-9]{1,12} (?:tokens|characters)\)"
         r" exceeds maximum allowed",
         "smart-mcp-proxy/mcpproxy-go#273",
     ),
@@ -272,10 +273,6 @@ CERTAIN_OVERFLOWS: Final = (
         r"too large for .{1,80} model\. max size: <#limit> tokens", "cline/cline#995",
     ),
     Wording(
-        "model-maximum", "fireworks", _CTX, ("model maximum context",),
-        r"prompt is too long: <#input>, model maximum context length: <#limit>", "ogx-ai/ogx#697",
-    ),
-    Wording(
         "maximum-prompt-length", "xai", _CTX, ("maximum prompt length",),
         r"maximum prompt length is <#limit> but the request contains <#input>",
         "chenyme/grok2api#693",
@@ -338,7 +335,7 @@ CERTAIN_OVERFLOWS: Final = (
     ),
     Wording(
         "range-of-input", "qwen/dashscope", _CTX, ("range of input length",),
-        r"range of input length should be(?: \[[0-9]+, ?<#limit>\])?", "QwenLM/Qwen-Agent#615",
+        r"range of input length should be(?: \[[0-9]{1,12}, ?<#limit>\])?", "QwenLM/Qwen-Agent#615",
     ),
     Wording(
         "total-length", "vllm", _CTX, ("to fit into the model",),
@@ -442,7 +439,8 @@ CERTAIN_OVERFLOWS: Final = (
         ("context", "max_prompt_tokens", "tokens_limit_reached", "content_length_exceeds",
          "too_long", "too_large", "prompt_limit"),
         r"context_?(?:length|window|size|limit)_?(?:exceeded|overflow)"
-        r"|exceed(?:s|ed)?_?context_?(?:size|length|window)|context_(?:window_)?(?:overflow|exceeded)"
+        r"|exceed(?:s|ed)?_?context_?(?:size|length|window)"
+        r"|context_(?:window_)?(?:overflow|exceeded)"
         r"|max_prompt_tokens_exceeded|tokens_limit_reached|content_length_exceeds_threshold"
         r"|(?:prompt|input|context)_(?:is_)?too_(?:long|large)|(?<![a-z_])prompt_limit(?![a-z_])",
         "microsoft/copilot-intellij-feedback#94",
@@ -555,7 +553,7 @@ LIKELY_OTHERS: Final = (
     ),
     Wording(
         "size-in-bytes", "any", Code.PAYLOAD_TOO_LARGE,
-        ("byte", "mb", "kb", "ib", "too large", "too_large", "maximum size", "payload",
+        ("byte", "mb", "kb", "gb", "ib", "too large", "too_large", "maximum size", "payload",
          "upload limit", "request body"),
         r"bytes|[0-9] ?[kmg]i?b(?![a-z])|megabyte|exceeds? the maximum size|upload limit"
         r"|(?:entity|payload|content|request|body)_?(?: is)?[ _]too[ _]large|payload size"
@@ -624,26 +622,26 @@ LIKELY_OVERFLOWS: Final = (
     Wording(
         "japanese", "any", _CTX, ("超え", "超過", "すぎ", "上限"),
         r"(?:コンテキスト|プロンプト|入力|トークン)[^.]{0,24}(?:超え|超過|長すぎ|大きすぎ|上限)",
-        "the sentence of ollama/ollama server/routes.go in a translation",
+        "ollama/ollama server/routes.go, as a client translates it",
         silenced_by=_OTHER_MATTERS,
     ),
     Wording(
         "korean", "any", _CTX, ("초과", "너무"),
         r"(?:컨텍스트|프롬프트|입력|토큰)[^.]{0,24}(?:초과|너무 (?:길|깁|큽|큰))",
-        "the code context_length_exceeded in a translation", silenced_by=_OTHER_MATTERS,
+        "context_length_exceeded, as clients translate it", silenced_by=_OTHER_MATTERS,
     ),
     Wording(
         "russian", "any", _CTX, ("превыш", "слишком"),
         r"(?:контекст|токен|промпт|ввод)[^.;]{0,40}(?:превыш|слишком (?:длин|больш|велик))"
         r"|превыш[^.;]{0,40}(?:контекст|токен)|запрос слишком длин",
-        "the code context_length_exceeded in a translation", silenced_by=_OTHER_MATTERS,
+        "context_length_exceeded, as clients translate it", silenced_by=_OTHER_MATTERS,
     ),
     Wording(
         "german", "any", _CTX, ("überschr", "übersteig", "zu lang", "zu groß"),
         r"(?:kontext|eingabe|prompt|nachricht|token)[^.;]{0,40}"
         r"(?:überschr|übersteig|zu lang|zu groß)"
         r"|(?:überschr|übersteig)[^.;]{0,40}(?:kontext|token)",
-        "the code context_length_exceeded in a translation", silenced_by=_OTHER_MATTERS,
+        "context_length_exceeded, as clients translate it", silenced_by=_OTHER_MATTERS,
     ),
     Wording(
         "romance", "any", _CTX,
@@ -668,8 +666,9 @@ READINGS: Final = (
     Reading(
         "output",
         r"<#n> (?:tokens? )?(?:(?:in|for|of) (?:the |your )?(?:completion|output|response)"
-        r"|(?:output|completion|new) tokens|max_(?!prompt|input|total)[a-z_]{0,11}tokens)",
+        r"|(?:output|completion|new) tokens)",
     ),
+    Reading("output", r"(?:plus|and|\+) <#n> max_[a-z_]{0,11}tokens"),
     Reading(
         "output",
         r"max_(?!prompt|input|total)[a-z_]{0,11}tokens(?: or max_completion_tokens)?"
@@ -698,7 +697,7 @@ READINGS: Final = (
         r"(?:max(?:imum)?|limit(?:ed)?|up to|at most|no more than|cannot exceed|less than|<=?|only)"
         r"[a-z_/ ]{0,40}?(?: is| of| to|:|=)? ?\(?<#n>",
     ),
-    Reading("limit", r"(?:最大|上限|限制|不能超过|不超过)[^0-9]{0,12}<#n>"),
+    Reading("limit", r"(?:最大|上限|限制|不能超过|不超过)[^0-9a-z,.;:{}]{0,12}<#n>"),
     Reading("limit", r"> <#n>"),
     Reading("limit", r"<#n> (?:tokens? )?(?:max|limit)"),
     Reading("limit", r"exceed(?:s|ed)?[a-z_ ]{0,40}(?: of| is|:)? ?\(?<#n>"),
@@ -709,15 +708,19 @@ READINGS: Final = (
     ),
     Reading(
         "input",
-        r"(?:prompt|input|request|conversation|tokens?|length|count)[a-z_ ]{0,16}?"
+        r"(?<![a-z])(?:prompt|input|request|conversation|tokens?|length|count)[a-z_ ]{0,16}?"
         r"(?: of| is|:|=)? ?\(?<#n>",
     ),
     Reading("input", r"<#n> (?:input |prompt )?tokens"),
 )
 """How to read the numbers that a row doesn't name; a number is taken by the first that reads it."""
 
-OTHER_UNITS: Final = (
+UNITS_BEHIND: Final = (
     r" ?\)? ?(?:characters?|chars?|caract|zeichen|символ|字符|文字|글자|bytes?|[kmg]i?b(?![a-z])"
     r"|%|ms|seconds?|minutes?|images?|messages|pages|requests?|attempts?|retries)"
 )
-"""What behind a number makes it a count of something else than tokens."""
+UNITS_BEFORE: Final = r"(?:chars?|characters?|bytes?|seconds?)(?:_[a-z]{1,12})?[ :=(]{0,3}$"
+"""What beside a number makes it a count of something else than tokens."""
+
+HTTP_STATUS: Final = r"(?:40[0-9]|41[0-8]|42[2-9]|451|499|50[0-8]|52[0-9])(?![0-9]| ?tokens?)"
+"""A number that is far more often the status of the response than a count, and never a window."""
