@@ -265,12 +265,12 @@ def _numbers(text: str, match: re.Match[str]) -> dict[str, int]:
 
 
 _OTHER_ROLES: Final = {
-    "input": ("limit", "excess"),
+    "input": ("limit", "excess", "total"),
     "total": ("limit", "excess"),
     "limit": ("input", "total", "excess"),
 }
-"""Whose number a role can't have too: a request as large as the limit would have fit. A repeated
-number is the same one, told a second time."""
+"""Whose number a role can't have too (a request as large as the limit would have fit): the number
+is the same one, told a second time. The parts of a sum say what they are, and may be any."""
 
 
 def _read(reading: Reading, text: str, near: slice, found: dict[str, int], taken: set[int]) -> None:
@@ -279,7 +279,8 @@ def _read(reading: Reading, text: str, near: slice, found: dict[str, int], taken
     for match in compiled(reading.pattern).finditer(text, near.start, near.stop):
         at, behind = match.span("n")
         count = None if at in taken else _count(text, (at, behind), reading.role)
-        told_before = any(found.get(role) == count for role in _OTHER_ROLES.get(reading.role, ()))
+        others = () if reading.adds else _OTHER_ROLES.get(reading.role, ())
+        told_before = any(found.get(role) == count for role in others)
         if count is None or told_before or compiled(HTTP_STATUS).match(text, at):
             continue
         if last is not None and at - last > NEAR_PARTS:

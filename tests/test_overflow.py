@@ -283,8 +283,8 @@ def test_a_wrapping_changes_nothing(wrapping: str) -> None:
     for row in wrappable(wrapping):
         bare = normalise(Failure(message=row["message"]))
         found = normalise(parse_failure(wrap(row["message"])))
-        if bare.code is CTX and (bare.code, *numbers(bare)) != (found.code, *numbers(found)):
-            changed.append((row["id"], numbers(bare), found))
+        if bare.code is CTX and bare != structs.replace(found, wording=bare.wording):
+            changed.append((row["id"], bare, found))
     assert [] == changed
 
 
