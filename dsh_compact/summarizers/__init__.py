@@ -1,9 +1,9 @@
 """Summaries: what is asked of a summarizer, what it gives back, and how one is found by its name.
 
-Rule: a summarizer reads a span and returns text; it never touches a log, and nobody believes that it
-helped because it says so (the workbench prices its text against what it is to replace). Only the
-`extractive` one works offline and is always there; the others are imported when they are asked for,
-and their keys appear in no error, no log and no representation.
+Rule: a summarizer reads a span and returns text; it never touches a log, and nobody believes that
+it helped because it says so (the workbench prices its text against what it is to replace). Only
+the `extractive` one works offline and is always there; the others are imported when they are asked
+for, and their keys appear in no error, no log and no representation.
 """
 
 import os
@@ -37,23 +37,23 @@ NAMES: Final = ("extractive", "openai", "anthropic", "command")
 """Every name that `load` knows; the first works on any machine, without a network."""
 
 DEFAULT_TIMEOUT_SECONDS: Final = 300.0
-"""For one request with all its tries: a long span takes a slow model minutes, a hung one for ever."""
+"""For one summary with all its requests: a slow model takes minutes, a hung one for ever."""
 
 DEFAULT_TRIES: Final = 4
 """How often one request is sent at most, where rate limits and server errors refuse it."""
 
 Progress = Callable[[int], None]
-"""Told how many estimated tokens of the summary came since its last call; in the caller's thread."""
+"""Told how many estimated tokens of summary came since its last call; in the caller's thread."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
     """What a summarizer is asked.
 
-    `messages` is the span that will be replaced, in order; `system` what stands before it (the system
-    and developer messages at the head of the surface), and `header` the session's newest request
-    header: with both a provider's prefix cache is hit. `max_tokens` bounds the summary by the estimate
-    of `tokens.price_text`. `instructions` are the user's own wishes. `timeout_seconds` bounds the
-    whole of it, None leaves that to the summarizer's options.
+    `messages` is the span that will be replaced, in order; `system` what stands before it (the
+    system and developer messages at the head of the surface), and `header` the session's newest
+    request header: with both a provider's prefix cache is hit. `max_tokens` bounds the summary by
+    the estimate of `tokens.price_text`. `instructions` are the user's own wishes.
+    `timeout_seconds` bounds the whole of it, None leaves that to the summarizer's options.
     """
 
     messages: tuple[Message, ...]
@@ -67,8 +67,8 @@ class Request(Struct, frozen=True, kw_only=True):
 class Summary(Struct, frozen=True, kw_only=True):
     """A summary and who wrote it, as `compaction/summary` records it.
 
-    `usage` is what the provider counted, over all requests that the summary took; `cost_usd` what it
-    says that they cost, None where it doesn't say. `requests` is their number.
+    `usage` is what the provider counted, over all requests that the summary took; `cost_usd` what
+    it says that they cost, None where it doesn't say. `requests` is their number.
     """
 
     text: str
@@ -124,9 +124,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
     `model` None means the session's own, `base_url` None the provider's own. `key` None means: from
     the environment (`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`). `window_tokens` is the window of the
-    model that summarises, None where unknown. `command` is a program with its words; a string is split
-    as a shell would, but no shell runs. `send_reasoning` gives an OpenAI-compatible endpoint the
-    session's reasoning back as `reasoning_content`, which some models demand and others refuse.
+    model that summarises, None where unknown. `command` is a program with its words; a string is
+    split as a shell would, but no shell runs. `send_reasoning` gives an OpenAI-compatible endpoint
+    the session's reasoning back as `reasoning_content`: some models demand it, others refuse it.
     """
 
     model: str | None = None

@@ -1,20 +1,43 @@
-"""The extractive summarizer: offline and deterministic, the default."""
+"""The extractive summarizer: offline, deterministic, the default.
+
+Rule: equal spans give equal summaries. It invents nothing: every line is a quotation, or says what a
+tool call did and how it ended. It asks no model, so it can't judge; it keeps what is likely to be
+missed, and says how much it left out. Time is linear in the span's length.
+"""
 
 from dsh_compact.summarizers import Progress, Request, Summary
+from dsh_compact.summarizers.checkpoints import is_checkpoint, summary_of
 from dsh_compact.summarizers.errors import SummarizerFailed
-from dsh_compact.tokens import UNITS_PER_TOKEN
+from dsh_compact.summarizers.gather import gather
+from dsh_compact.summarizers.language import Phrases, phrases_for
+from dsh_compact.summarizers.layout import layout
+from dsh_compact.summarizers.patterns import harmless
+from dsh_compact.summarizers.talk import said
+from dsh_compact.tokens import price_text
 
 
 class Extractive:
-    """Keeps the user's own words in order, newest last, until the bound is reached."""
+    """Summarises by keeping: see the sections in `outline`, and `gather` for what goes where."""
 
     name = "extractive"
 
     def summarise(self, request: Request, progress: Progress | None = None) -> Summary:
-        """The summary; raises `SummarizerFailed` where nothing fits into the bound."""
-        words = "\n".join(message.text for message in request.messages if message.role == "user")
-        words = words.strip() or "Nothing was said here."
-        text = words[: request.max_tokens * UNITS_PER_TOKEN // 2].strip()
-        if not text:
-            raise SummarizerFailed("extractive", f"{request.max_tokens} tokens hold no summary")
+        """The summary, at most `max_tokens`; raises `SummarizerFailed` where that is below one."""
+        if request.max_tokens < 1:
+            raise SummarizerFailed(self.name, f"{request.max_tokens} tokens hold no summary")
+        phrases = _phrases(request)
+        outline = gather(request.messages, phrases, request.instructions)
+        text = harmless(layout(outline, phrases, request.max_tokens))
+        assert price_text(text) <= request.max_tokens
+        if progress is not None:
+            progress(price_text(text))
         return Summary(text=text, provider="dsh-compact", model="extractive")
+
+
+def _phrases(request: Request) -> Phrases:
+    """The fixed words in the user's language; an earlier checkpoint counts where they said nothing."""
+    talk = said(request.messages, "")
+    by_user = [one.text for one in talk if one.by_user]
+    by_model = [one.text for one in talk if not one.by_user]
+    earlier = [summary_of(message) for message in request.messages if is_checkpoint(message)]
+    return phrases_for([*by_user, *by_model, *earlier])
