@@ -21,7 +21,7 @@ from typing import Any
 from builders import frame, line
 from plain_reader import ZSTD_MAGIC
 
-MAX_MUTATIONS = 3  # more make rubbish, in which the first fault hides all others
+COUNTS = (1, 1, 1, 2, 2, 3)  # of mutations: many make rubbish, whose first fault hides all others
 LONG_RUN = 5_000  # of repeated bytes, nesting or digits: beyond any small buffer
 
 Operator = Callable[[Random, bytes, Sequence[bytes]], bytes]
@@ -38,8 +38,9 @@ class Mutant:
 def mutate(chance: Random, base: bytes, others: Sequence[bytes] = ()) -> Mutant:
     """One to three mutations of a log; `others` are logs to splice from."""
     data, steps = base, []
-    for _ in range(chance.randint(1, MAX_MUTATIONS)):
-        name = chance.choice(list(OPERATORS))
+    for _ in range(chance.choice(COUNTS)):
+        family = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        name = chance.choice(list(OPERATORS_OF[family]))
         data = OPERATORS[name](chance, data, others or [base])
         steps.append(name)
     return Mutant(data=data, steps=tuple(steps))
@@ -439,3 +440,6 @@ VALUES: dict[str, Operator] = {
     "change-type": with_record(change_type),
 }
 OPERATORS: dict[str, Operator] = {**BYTES, **PIECES, **FRAMES, **VALUES}
+OPERATORS_OF = {"bytes": BYTES, "pieces": PIECES, "frames": FRAMES, "values": VALUES}
+# Changed values lead deepest into a reader; changed bytes are mostly refused at the first look.
+WEIGHTS = {"values": 55, "pieces": 20, "bytes": 15, "frames": 10}
