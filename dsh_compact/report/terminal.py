@@ -25,8 +25,10 @@ _OBEYED: Final = (
 """Characters that are shown as an escape. Joiners (U+200C, U+200D) stay: scripts need them."""
 
 LONGEST_CELL: Final = 8
-"""Characters that one cell may hold, accents and joiners with it; more are not looked at, whatever
-follows. An emoji of a family takes seven in two cells."""
+"""Characters that one cell may hold, accents with it; more are not looked at, whatever follows."""
+
+WIDENS: Final = "\ufe0f"
+"""Asks for the character before it as an emoji, which makes a narrow one wide."""
 
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
@@ -80,23 +82,34 @@ def _shown(match: re.Match[str]) -> str:
 
 
 def cells(text: str) -> int:
-    """Return how many cells of a terminal `text` takes; `text` must be safe already."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
+    """Return how many cells of a terminal `text` takes at most; `text` must be safe already.
 
-    return cell_len(text)
+    Character by character: a terminal that joins emoji takes fewer, none takes more. Of rich only
+    the table of widths is used, since its ways with whole texts depend on the release, and those
+    of 14.3.0 to 14.3.2 never end on some.
+    """
+    return len(text) if text.isascii() else sum(map(_width, text))
 
 
 def clip(text: str, width_cells: int) -> str:
     """Return as much of `text` as fits into `width_cells`, an ellipsis telling of a cut."""
     if width_cells <= 0:
         return ""
-    start = text[: width_cells * LONGEST_CELL]
-    if len(start) == len(text) and cells(text) <= width_cells:
-        return text
-    if start.isascii():
-        return start[: width_cells - 1] + ELLIPSIS
-    from rich.cells import set_cell_size
+    if text.isascii():
+        return text if len(text) <= width_cells else text[: width_cells - 1] + ELLIPSIS
+    kept = taken = 0
+    for index, character in enumerate(text):
+        taken += _width(character)
+        if taken > width_cells or index >= width_cells * LONGEST_CELL:
+            return text[:kept] + ELLIPSIS
+        if taken < width_cells:
+            kept = index + 1
+    return text
 
-    return set_cell_size(start, min(cells(start), width_cells - 1)).rstrip(" ") + ELLIPSIS
+
+def _width(character: str) -> int:
+    if character == WIDENS:
+        return 1
+    from rich.cells import get_character_cell_size
+
+    return get_character_cell_size(character)
