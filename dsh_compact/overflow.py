@@ -46,9 +46,6 @@ NEAR_BEHIND: Final = 400
 NEAR_UNIT: Final = 32
 """Characters before a number in which its unit may stand, as in `context_char_limit: 162131`."""
 
-NEAR_PARTS: Final = 24
-"""Characters between two parts of one sum; farther off, the sentence is told a second time."""
-
 LEAST_WINDOW_TOKENS: Final = 128
 """A smaller number is no window: vLLM once reported what was left of it, TensorRT-LLM a 1."""
 
@@ -257,37 +254,24 @@ def _numbers(text: str, match: re.Match[str]) -> dict[str, int]:
         if match[role] and (count := _count(text, match.span(role), role)) is not None:
             found[role] = count
             taken.add(match.start(role))
-    near = slice(max(0, match.start() - NEAR_BEFORE), match.end() + NEAR_BEHIND)
+    again = text.find(match[0], match.end())  # clients append the body, which says it all once more
+    behind = match.end() + NEAR_BEHIND if again < 0 else min(again, match.end() + NEAR_BEHIND)
+    near = slice(max(0, match.start() - NEAR_BEFORE), behind)
     for reading in READINGS:
         if reading.role not in found:
             _read(reading, text, near, found, taken)
     return found
 
 
-_OTHER_ROLES: Final = {
-    "input": ("limit", "excess", "total"),
-    "total": ("limit", "excess"),
-    "limit": ("input", "total", "excess"),
-}
-"""Whose number a role can't have too (a request as large as the limit would have fit): the number
-is the same one, told a second time. The parts of a sum say what they are, and may be any."""
-
-
 def _read(reading: Reading, text: str, near: slice, found: dict[str, int], taken: set[int]) -> None:
     """Find what `reading` looks for `near` the words, and add it to `found` and `taken`."""
-    last: int | None = None
     for match in compiled(reading.pattern).finditer(text, near.start, near.stop):
-        at, behind = match.span("n")
-        count = None if at in taken else _count(text, (at, behind), reading.role)
-        others = () if reading.adds else _OTHER_ROLES.get(reading.role, ())
-        told_before = any(found.get(role) == count for role in others)
-        if count is None or told_before or compiled(HTTP_STATUS).match(text, at):
+        at = match.start("n")
+        count = None if at in taken else _count(text, match.span("n"), reading.role)
+        if count is None or compiled(HTTP_STATUS).match(text, at):
             continue
-        if last is not None and at - last > NEAR_PARTS:
-            return
         found[reading.role] = found.get(reading.role, 0) + count
         taken.add(at)
-        last = behind
         if not reading.adds:
             return
 

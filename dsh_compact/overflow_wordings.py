@@ -270,7 +270,7 @@ CERTAIN_OVERFLOWS: Final = (
     ),
     Wording(
         "body-in-tokens", "github-models", _CTX, ("max size",),
-        r"too large for .{1,80} model\. max size: <#limit> tokens", "cline/cline#995",
+        r"too large for .{1,80}? model\. max size: <#limit> tokens", "cline/cline#995",
     ),
     Wording(
         "maximum-prompt-length", "xai", _CTX, ("maximum prompt length",),

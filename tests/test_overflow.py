@@ -83,6 +83,14 @@ def test_an_overflows_numbers_are_read(row: dict[str, Any]) -> None:
     assert wanted == {key: getattr(found, key) for key in wanted}
 
 
+@named([row for row in rows("overflow-errors.jsonl") if row["expected"] == CTX])
+def test_no_number_is_invented(row: dict[str, Any]) -> None:
+    """A limit or a request's size that the refusal doesn't state stays unknown."""
+    facts = row.get("facts", {})
+    stated = facts.get("limit_tokens"), facts.get("requested_tokens")
+    assert stated == numbers(normalise(as_reported(row)))
+
+
 @named(OTHERS)
 def test_another_refusal_is_no_overflow(row: dict[str, Any]) -> None:
     """A rate, a quota, bytes, memory, the output's limit and the rest get their own code."""
