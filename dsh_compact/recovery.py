@@ -53,6 +53,10 @@ class Verdict(StrEnum):
 # The decision ------------------------------------------------------------------------------------
 
 
+ADVANCED: Final = "the conversation on disk was replaced"
+"""Why a retry is allowed, in the words of the table."""
+
+
 class Facts(Struct, frozen=True, kw_only=True):
     """All that the decision depends on."""
 
@@ -96,7 +100,7 @@ TABLE: Final = (
         has_advanced=False,
     ),
     Row(
-        reason="the conversation on disk was replaced",
+        reason=ADVANCED,
         is_overflow=True,
         is_cancelled=False,
         has_retries_left=True,
@@ -265,7 +269,7 @@ class OverflowPath:
         ran = self._run(self._backend, bench, self._timeout_seconds)
         remembered = session.replace_generation
         reading = read_again(session.path, before)
-        notice = _bring_into_step(session, reading)
+        notice = bring_into_step(session, reading)
         if reading is not None and not reading.continues(before):
             notice = "earlier bytes of the log were changed: what it says now proves nothing"
         return _Round(
@@ -342,7 +346,7 @@ class _Round(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...]
 
 
-def _bring_into_step(session: WritableSession, reading: Reading | None) -> str:
+def bring_into_step(session: WritableSession, reading: Reading | None) -> str:
     """The file is right: a session that remembers something else folds it anew.
 
     Returns a notice where that cannot be done.

@@ -373,6 +373,10 @@ class WritableSession(Session):
         self.kept_aside = self._journal.start_at(self.size_bytes) or self.kept_aside
         return count
 
+    def now_ms(self) -> int:
+        """The time that the next record would carry."""
+        return self._clock()
+
     def resync(self) -> None:
         """Forgets what is in memory and folds the file anew: the file is right.
 
@@ -455,18 +459,25 @@ def open_session(
     except BaseException:
         journal.close()
         raise
+    refuse_unknown(session)
+    if stale:
+        session.notices.insert(0, f"{found} is used; older formats beside it: {', '.join(stale)}")
+    return session
+
+
+def refuse_unknown(session: WritableSession) -> None:
+    """Closes the session and raises `LogError` where events that only a newer harness knows are in
+    it: nobody can tell what may follow them.
+    """
     if session.unknown_types:
         session.close()
         names = ", ".join(sorted(session.unknown_types))
         raise LogError(
-            found,
+            session.path,
             f"holds events of unknown types ({names}) that are not marked ignorable: appending"
             " would not be safe",
             remedy="use a newer dshc",
         )
-    if stale:
-        session.notices.insert(0, f"{found} is used; older formats beside it: {', '.join(stale)}")
-    return session
 
 
 def create_session(

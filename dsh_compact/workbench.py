@@ -10,15 +10,16 @@ stays as evidence. Nothing here decides whether to compact, and nothing believes
 import re
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from msgspec import Struct
 
 from dsh_compact import planning, policy, tokens
 from dsh_compact.codec import encode
-from dsh_compact.errors import BackendFailed, DshcError, LogError
+from dsh_compact.errors import BackendFailed, DshcError, LogError, RuleBroken
 from dsh_compact.events import Block, CompactionStart, Header, Message, Text
+from dsh_compact.interruption import ABANDONED
 from dsh_compact.meter import Pressure
 from dsh_compact.planning import NoSpan, PruneBudget, Span
 from dsh_compact.session import WritableSession
@@ -34,6 +35,11 @@ PREAMBLE: Final = (
 
 MOST_ERROR_CHARACTERS: Final = 2000
 """A failed attempt's reason is evidence, not a transcript."""
+
+PRUNED_AT_ONCE: Final = 64
+"""Results that are pruned in one write: fewer flushes, and still little in memory."""
+
+EMPTY_TEXT: Final = Text(text="")
 
 _FRAME_MARKS: Final = re.compile(r"</?compacted-summary>")
 """A summary that contained its own frame's marks could be mistaken for its end."""
@@ -97,7 +103,8 @@ class Workbench:
         self._backend = backend
         self._insist = insist
         self._new_id = new_id
-        self._in_bracket = False
+        self._bracket: _Bracket | None = None
+        self._first_seq = session.events
         self._revoked = False
         self._gate = Lock()
 
@@ -122,32 +129,35 @@ class Workbench:
         return self._goal is not None and self._goal(self.pressure())
 
     def choose(self, retain_tokens: int | None = None) -> Span | NoSpan:
-        """The span that may go now: none without news. `retain_tokens` in place of the bench's
-        tail.
+        """The span that may go now, none without news; a kept tail of `retain_tokens` in place of
+        the bench's own.
         """
-        span = planning.choose(
+        return planning.choose(
             self.session.items(),
             retain_tokens=self.retain_tokens if retain_tokens is None else retain_tokens,
             framing_tokens=FRAMING_TOKENS,
             keep_last=self.keep_last,
+            stale_seqs=self._tried_in_vain(),
+            insist=self._insist,
         )
-        if isinstance(span, Span) and not self._insist:
-            failed = self._failed_before(span)
-            if failed is not None:
-                return NoSpan(
-                    reason=f"the attempt on this very span that began at seq {failed.seq} failed,"
-                    " and nothing inside it has changed since"
-                )
-        return span
 
-    def _failed_before(self, span: Span) -> CompactionStart | None:
-        """Our own failed attempt on the span, if nothing inside it is younger than that attempt."""
-        newest = max(span.seqs)
-        for start in self.session.turns.failed:
-            tried = (start.start_seq, start.end_seq, start.backend)
-            if tried == (span.start_seq, span.end_seq, self._backend) and newest < start.seq:
-                return start
-        return None
+    def _tried_in_vain(self) -> frozenset[int]:
+        """What this backend's failed attempts were about, as far as nothing has touched it since."""
+        tried: set[int] = set()
+        for failed in self.session.turns.failed:
+            if failed.backend == self._backend:
+                tried.update(seq for seq in self._range_of(failed) if seq < failed.seq)
+        return frozenset(tried)
+
+    def _range_of(self, attempt: CompactionStart) -> tuple[int, ...]:
+        """The nodes between the ends that an attempt named; none where an end has gone."""
+        if attempt.start_seq is None or attempt.end_seq is None:
+            return ()
+        try:
+            nodes = self.session.surface.span(attempt.start_seq, attempt.end_seq)
+        except RuleBroken:
+            return ()
+        return tuple(node.seq for node in nodes)
 
     def messages(self, span: Span) -> tuple[Message, ...]:
         """The span's messages, in order; those without content left out."""
@@ -179,19 +189,24 @@ class Workbench:
         """Whether a turn is open: the harness refuses a log with a prune outside one."""
         return self.session.turns.turn is not None
 
-    def can_prune(self, budget: PruneBudget = planning.PRUNE_BUDGET) -> bool:
+    def can_prune(self, budget: PruneBudget | None = None) -> bool:
         """Whether `prune` would shorten anything."""
         return self.may_prune and any(self._pruned(node, budget) for node in self._prunable())
 
-    def prune(self, budget: PruneBudget = planning.PRUNE_BUDGET) -> list[Replaced]:
-        """Replaces every tool result over the budget, outside the kept tail, by a shorter copy.
+    def prune(self, budget: PruneBudget | None = None) -> list[Replaced]:
+        """Replaces every tool result over the budget (the policy's own), outside the kept tail, by
+        a shorter copy.
 
-        Returns those that reached the disk; none while no turn is open.
+        Returns those that reached the disk, in the surface's order; none while no turn is open.
         """
         if not self.may_prune:
             return []
-        done = [self._prune(node, budget) for node in self._prunable()]
-        return [one for one in done if one is not None]
+        cuts = ((node, self._pruned(node, budget)) for node in self._prunable())
+        todo = [(node, content) for node, content in cuts if content is not None]
+        done: list[Replaced] = []
+        for first in range(0, len(todo), PRUNED_AT_ONCE):
+            done += self._prune(todo[first : first + PRUNED_AT_ONCE])
+        return done
 
     def _prunable(self) -> list[Node]:
         kept = self._kept_tail()
@@ -202,27 +217,40 @@ class Workbench:
             return set()
         return planning.tail_seqs(self.session.items(), self.retain_tokens, self.keep_last)
 
-    def _pruned(self, node: Node, budget: PruneBudget) -> list[Block] | None:
+    def _pruned(self, node: Node, budget: PruneBudget | None) -> list[Block] | None:
         """The result's blocks cut to the budget; None where they are within it."""
+        if self.session.price(node) <= self._budget(budget).threshold // tokens.UNITS_PER_TOKEN:
+            return None  # too cheap to be long: nothing is decoded
         blocks = self.session.event(node).message.result
-        texts = planning.pruned_texts([b.text for b in blocks if isinstance(b, Text)], budget)
-        if texts is None:
+        texts = [block.text for block in blocks if isinstance(block, Text)]
+        cut = planning.pruned_texts(texts, self._budget(budget))
+        if cut is None:
             return None
-        shorter = iter(texts)
-        return [Text(text=next(shorter)) if isinstance(b, Text) else b for b in blocks]
+        shorter = iter(cut)
+        kept = (Text(text=next(shorter)) if isinstance(b, Text) else b for b in blocks)
+        return [block for block in kept if block != EMPTY_TEXT]  # providers refuse empty texts
 
-    def _prune(self, node: Node, budget: PruneBudget) -> Replaced | None:
-        content = self._pruned(node, budget)
-        if content is None:
-            return None
-        before = self.session.price(node)
-        seqs = self._append(
-            [
-                encode.compaction_prune(node.seq, before),
-                encode.pruned_result(self.session.line(node.place), content),
-            ]
-        )
-        return self._landed(self.pruned, seqs[1], (node.seq,), before)
+    def _budget(self, wanted: PruneBudget | None) -> PruneBudget:
+        return planning.prune_budget(self.policy) if wanted is None else wanted
+
+    def _prune(self, todo: Sequence[tuple[Node, list[Block]]]) -> list[Replaced]:
+        """Some results at once: each pair of records stands by itself, so that a torn write keeps
+        those before it.
+        """
+        before = [self.session.price(node) for node, _ in todo]
+        drafts: list[encode.Draft] = []
+        for (node, content), price in zip(todo, before, strict=True):
+            line = self.session.line(node.place)
+            drafts += (
+                encode.compaction_prune(node.seq, price),
+                encode.pruned_result(line, content),
+            )
+        seqs = self._append(drafts)[1::2]
+        first = self.session.replace_generation - len(seqs)
+        return [
+            self._landed(self.pruned, seq, first + count, (node.seq,), price)
+            for count, (seq, (node, _), price) in enumerate(zip(seqs, todo, before, strict=True), 1)
+        ]
 
     # Replace --------------------------------------------------------------------------------------
 
@@ -233,35 +261,44 @@ class Workbench:
         than what it replaces, and the errors of the journal; the bracket is then closed with that
         reason.
         """
-        if self._in_bracket:
-            raise BackendFailed(self._backend, "a compaction is under way in this very session")
-        objection = planning.objection(self.session.items(), span.seqs)
-        if objection:
-            raise BackendFailed(self._backend, f"{objection}: nothing was replaced")
+        price = self._admitted_price(span)
         self._clear_stale_bracket()
-        compaction_id, turn = self._new_id(), self.session.turns.turn
-        tried = (span.start_seq, span.end_seq)
-        start_seq = self._append(
-            [encode.compaction_start(compaction_id, turn, tried=tried, backend=self._backend)]
-        )[0]
-        self._in_bracket = True
+        bracket = self._open(span)
         try:
             summary = write()
-            self._check_stable(span)
-            content = self._checked_content(summary, span)
-            return self._commit(compaction_id, turn, start_seq, span, summary, content)
+            self._check_stable(span, bracket)
+            content = self._checked_content(summary, price)
+            return self._commit(bracket, span, price, summary, content)
         except BaseException as fault:
-            self._close(compaction_id, turn, fault)
+            self._close(bracket, fault)
             raise
         finally:
-            self._in_bracket = False
+            self._bracket = None
+
+    def _admitted_price(self, span: Span) -> int:
+        """What the span costs, by our own count; raises where it may not be replaced."""
+        if self._bracket is not None:
+            raise BackendFailed(self._backend, "a compaction is under way in this very session")
+        items = self.session.items()
+        objection = planning.objection(items, span.seqs)
+        if objection:
+            raise BackendFailed(self._backend, f"{objection}: nothing was replaced")
+        leaving = set(span.seqs)
+        return sum(one.tokens for one in items if one.seq in leaving)
+
+    def _open(self, span: Span) -> "_Bracket":
+        compaction_id, turn = self._new_id(), self.session.turns.turn
+        tried = (span.start_seq, span.end_seq)
+        start = encode.compaction_start(compaction_id, turn, tried=tried, backend=self._backend)
+        seq = self._append([start])[0]
+        self._bracket = _Bracket(seq, compaction_id, turn)
+        return self._bracket
 
     def _commit(
         self,
-        compaction_id: str,
-        turn: int | None,
-        start_seq: int,
+        bracket: "_Bracket",
         span: Span,
+        price: int,
         summary: Summary,
         content: tuple[Block, ...],
     ) -> Replaced:
@@ -269,26 +306,27 @@ class Workbench:
         seqs = self._append(
             [
                 encode.compaction_summary(
-                    compaction_id,
+                    bracket.compaction_id,
                     content[1:-1],
                     span.seqs,
-                    span.tokens,
+                    price,
                     provider=summary.provider,
                     model=summary.model,
                     usage=summary.usage,
                 ),
                 encode.checkpoint(
-                    compaction_id,
+                    bracket.compaction_id,
                     content,
                     self._new_id(),
                     span.seqs,
-                    (start_seq, summary_seq),
+                    (bracket.seq, summary_seq),
                     version=self.session.format,
                 ),
-                encode.compaction_end(compaction_id, turn),
+                encode.compaction_end(bracket.compaction_id, bracket.turn),
             ]
         )
-        return self._landed(self.replaced, seqs[1], span.seqs, span.tokens)
+        generation = self.session.replace_generation
+        return self._landed(self.replaced, seqs[1], generation, span.seqs, price)
 
     def _append(self, drafts: Sequence[encode.Draft]) -> tuple[int, ...]:
         with self._gate:
@@ -298,19 +336,32 @@ class Workbench:
                 )
             return self.session.append(drafts)
 
-    def revoke(self) -> None:
-        """From now on nothing is written through this bench: a late backend must not surprise."""
+    def revoke(self, reason: str = "its time was over") -> None:
+        """From now on nothing is written through this bench: a late backend must not surprise.
+
+        A bracket that the attempt left open is closed with `reason`: no turn may end inside one.
+        """
         with self._gate:
+            if self._revoked:
+                return
             self._revoked = True
+            bracket = self.session.turns.bracket
+            if bracket is not None and bracket.seq >= self._first_seq:
+                self._write_end(_Bracket(bracket.seq, bracket.compaction_id, bracket.turn), reason)
 
     def _landed(
-        self, where: list[Replaced], seq: int, shadowed: tuple[int, ...], before: int
+        self,
+        where: list[Replaced],
+        seq: int,
+        generation: int,
+        shadowed: tuple[int, ...],
+        before: int,
     ) -> Replaced:
         node = self.session.surface.find(seq)
         assert node is not None, "what was appended is on the surface"
         done = Replaced(
             seq=seq,
-            generation=self.session.replace_generation,
+            generation=generation,
             shadowed_seqs=shadowed,
             tokens_before=before,
             tokens_after=self.session.price(node),
@@ -318,59 +369,91 @@ class Workbench:
         where.append(done)
         return done
 
-    def _check_stable(self, span: Span) -> None:
-        """The span may have changed while the summary was written: other hooks append too."""
+    def _check_stable(self, span: Span, bracket: "_Bracket") -> None:
+        """The log may have grown while the summary was written: others append too."""
         try:
             now = self.session.surface.span(span.start_seq, span.end_seq)
-        except DshcError:
+        except RuleBroken:
             now = ()
         if tuple(node.seq for node in now) != span.seqs:
             raise BackendFailed(
                 self._backend,
                 "the span changed while its summary was written: nothing was replaced",
             )
+        if not self._is_open(bracket):
+            raise BackendFailed(
+                self._backend,
+                "the compaction's bracket or turn was closed while its summary was written: nothing"
+                " was replaced",
+            )
 
-    def _checked_content(self, summary: Summary, span: Span) -> tuple[Block, ...]:
+    def _is_open(self, bracket: "_Bracket") -> bool:
+        """Whether the log still awaits the bracket's end, in the turn in which it began."""
+        turns = self.session.turns
+        return (
+            turns.bracket is not None
+            and turns.bracket.seq == bracket.seq
+            and not turns.bracket_is_stale
+            and turns.turn == bracket.turn
+        )
+
+    def _checked_content(self, summary: Summary, price: int) -> tuple[Block, ...]:
+        """The checkpoint's content; raises where it is empty or not smaller than `price` tokens."""
         text = _FRAME_MARKS.sub("", summary.text).strip()
         if not text:
             raise BackendFailed(self._backend, "the summary is empty")
         content = encode.checkpoint_blocks(PREAMBLE, (Text(text=text),))
-        price = tokens.price_message(Message(role="user", content=content))
-        if price >= span.tokens:
+        framed = tokens.price_message(Message(role="user", content=content))
+        if framed >= price:
             raise Bloated(
                 self._backend,
-                f"the summary is not smaller than what it replaces ({price} tokens with its frame"
-                f" against {span.tokens})",
+                f"the summary is not smaller than what it replaces ({framed} tokens with its frame"
+                f" against {price})",
             )
         return content
 
-    def _close(self, compaction_id: str, turn: int | None, fault: BaseException) -> None:
-        reason = (str(fault) or type(fault).__name__)[:MOST_ERROR_CHARACTERS]
+    def _close(self, bracket: "_Bracket", fault: BaseException) -> None:
+        with self._gate:
+            if not self._revoked:
+                self._write_end(bracket, str(fault) or type(fault).__name__)
+
+    def _write_end(self, bracket: "_Bracket", reason: str) -> None:
+        """Ends a failed attempt; a bracket that may not be ended any more stays, as evidence."""
+        if not self._is_open(bracket):
+            return
+        error = reason[:MOST_ERROR_CHARACTERS]
         try:
-            bracket = self.session.turns.bracket
-            if bracket is not None and bracket.compaction_id == compaction_id:
-                self._append([encode.compaction_end(compaction_id, turn, reason)])
+            self.session.append([encode.compaction_end(bracket.compaction_id, bracket.turn, error)])
         except DshcError as second:
             self.notices.append(f"the failed attempt's bracket stays open: {second}")
 
     def _clear_stale_bracket(self) -> None:
-        """We hold the lock, so a bracket that is open was left by a process that is gone."""
+        """We hold the lock, so a bracket that is open was left by a process that is gone.
+
+        Behind a `session/end-seed` it is over without an end, and the harness refuses one.
+        """
         turns = self.session.turns
         if turns.bracket is None or turns.bracket_is_stale:
             return
-        if turns.bracket.turn != turns.turn:
+        left = turns.bracket
+        if left.turn != turns.turn:
             raise LogError(
                 self.session.path,
-                f"the compaction that began at seq {turns.bracket.seq} was never closed, and its turn"
-                " is over: nothing may follow it",
-                seq=turns.bracket.seq,
+                f"the compaction that began at seq {left.seq} was never closed, and its turn is over:"
+                " nothing may follow it",
+                seq=left.seq,
                 remedy=f'run "dshc repair {self.session.path}"',
             )
         self.notices.append(
-            f"the compaction that began at seq {turns.bracket.seq} was left open by a process that is"
-            " gone: it is closed as failed"
+            f"the compaction that began at seq {left.seq} was left open by a process that is gone: it"
+            " is closed as failed"
         )
-        reason = "abandoned: the process that began it is gone"
-        self._append(
-            [encode.compaction_end(turns.bracket.compaction_id, turns.bracket.turn, reason)]
-        )
+        self._append([encode.compaction_end(left.compaction_id, left.turn, reason)])
+
+
+class _Bracket(NamedTuple):
+    """An attempt of ours that has begun: where, under which id, in which turn."""
+
+    seq: int
+    compaction_id: str
+    turn: int | None

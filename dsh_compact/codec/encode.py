@@ -28,6 +28,8 @@ from dsh_compact.events import (
 CHECKPOINT_OPENING: Final = "\n\n<compacted-summary>"
 CHECKPOINT_CLOSING: Final = "</compacted-summary>"
 
+_SYSTEM_PLUGIN: Final = {"kind": "plugin", "plugin": "system-prompt"}
+
 
 class Draft(Struct, frozen=True, kw_only=True):
     """A record that has no place in a log yet; made by the functions of this module."""
@@ -95,7 +97,29 @@ def _failure(failure: Failure) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
+def request_header(provider: str, model: str) -> Draft:
+    """Whom every later request goes to; for a log that has not said it yet."""
+    header = {"config": {"provider": provider, "model": model}}
+    return Draft(type="request/header", data={"header": header, "reason": "initial"})
+
+
 # Messages ---------------------------------------------------------------------------------------
+
+
+def system_message(
+    turn: int, step: int, blocks: Sequence[Block], message_id: str, *, version: int
+) -> Draft:
+    """The system prompt at the surface's head (formats 3 and 4); without blocks it says nothing."""
+    source = {"kind": "system-prompt"} if version == 4 else _SYSTEM_PLUGIN
+    message = {
+        "role": "system",
+        "content": [_block(block) for block in blocks],
+        "source": source,
+        "id": message_id,
+    }
+    return Draft(
+        type="system/message", data={"turn": turn, "step": step, "message": message}, op=Append()
+    )
 
 
 def user_message(

@@ -1,0 +1,10 @@
+"""A provider with a wall, for rehearsals: it counts for real, and refuses as real ones do.
+
+`counting` decides whether a request fits, `wordings` puts a refusal into a provider's words,
+`server` speaks HTTP. Nothing here knows a session, a backend or a decision.
+"""
+
+from dsh_compact.wall.counting import Answer, Wall
+from dsh_compact.wall.wordings import WORDINGS, refusal
+
+__all__ = ["WORDINGS", "Answer", "Wall", "refusal"]
