@@ -4,6 +4,9 @@ Pure: it is told where the session stands and gives drafts. A user's message may
 answer stands in an open step; where none is open, a whole turn is written around it, with what the
 user said directly before. A turn that somebody left open stays open: closing it is its harness's
 business, which does it when it resumes the session.
+
+A surface of format 3 or 4 begins with a system message, be it an empty one. Where it does not, a
+harness puts its own prompt behind what is there, and never opens the session again (seen on 0.2.1).
 """
 
 from collections.abc import Callable, Sequence
@@ -40,21 +43,26 @@ def drafts_of(
     speaker: Speaker,
     new_id: Callable[[], str],
     waiting: Sequence[str] = (),
+    system: str | None = None,
 ) -> list[Draft]:
     """The records that say `said`, in its order, in a session that stands at `turns`.
 
+    `system` is the prompt, perhaps an empty one, that a surface without nodes is to begin with.
     `waiting` are the calls of the open step that have no result: an answer cannot follow them, and
     that is a `UsageError`.
     """
-    if not any(one.role == "assistant" for one in said):
+    answers = any(one.role == "assistant" for one in said)
+    if system is None and not answers:
         return [_user(one, new_id) for one in said]
-    if waiting:
+    if answers and waiting:
         raise UsageError(
             f"turn {turns.turn} waits for the result of call {waiting[0]}: no answer may follow",
             "append the result first, or let its harness resume the session",
         )
     freed = [encode.end_seed()] if turns.bracket and not turns.bracket_is_stale else []
     script = _Script(turns, version, speaker, new_id)
+    if system is not None:
+        script.begin(system, is_answered=answers)
     for one in said:
         script.say(one)
     return [*freed, *script.finished()]
@@ -75,6 +83,16 @@ class _Script:
         self._step = turns.step
         self._last_turn, self._last_step = turns.last_turn, turns.last_step
         self._heard: list[Said] = []  # waits for its answer, whose turn it belongs to
+        self._system: str | None = None  # waits for the first step
+
+    def begin(self, system: str, *, is_answered: bool) -> None:
+        """The prompt stands in the first answer's step, in one of its own where no answer comes."""
+        self._system = system
+        if not is_answered:
+            self._open_step()
+            self._end_step()
+            if not self._is_foreign:
+                self._end_turn()
 
     def say(self, one: Said) -> None:
         if one.role == "assistant":
@@ -91,7 +109,7 @@ class _Script:
         self._speak_for_users()
         return self._drafts
 
-    def _answer(self, one: Said) -> None:
+    def _open_step(self) -> tuple[int, int]:
         self._end_step()
         if self._turn is None:
             self._turn = self._last_turn = self._last_turn + 1
@@ -99,11 +117,22 @@ class _Script:
             self._drafts.append(encode.turn_start(self._turn))
         self._step = self._last_step = self._last_step + 1
         self._drafts.append(encode.step_start(self._turn, self._step))
+        if self._system is not None:
+            prompt = [Text(text=self._system)] if self._system else []
+            place = (self._turn, self._step)
+            self._drafts.append(
+                encode.system_message(*place, prompt, self._new_id(), version=self._version)
+            )
+            self._system = None
+        return self._turn, self._step
+
+    def _answer(self, one: Said) -> None:
+        turn, step = self._open_step()
         self._speak_for_users()
         self._drafts.append(
             encode.assistant_message(
-                self._turn,
-                self._step,
+                turn,
+                step,
                 [Text(text=one.text)],
                 self._new_id(),
                 provider=self._speaker.provider,

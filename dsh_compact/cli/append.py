@@ -54,6 +54,10 @@ def command(
     assistant: Annotated[
         list[str] | None, typer.Option(metavar="TEXT", help="An answer. Repeatable.")
     ] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="The system prompt, where there is nothing yet."),
+    ] = None,
     provider: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who answered; else as the log says.")
     ] = None,
@@ -67,6 +71,10 @@ def command(
     framed: Annotated[
         bool, typer.Option("--framed", help="Write a new log as Zstandard frames.")
     ] = False,
+    cwd: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where a new log's session works.  [default: here]"),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Append messages to a log, or events as JSON lines from standard input.
@@ -76,10 +84,10 @@ def command(
     open, one is written around it and the user's messages before it.
     """
     said = _in_order(ctx.meta[_ORDER], user or [], assistant or [])
-    given = () if said else _given_lines(may_be_empty=new)
-    text = Words(said=said, given=given, speaker=_speaker(provider, model))
+    given = () if said or system is not None else _given_lines(may_be_empty=new)
+    text = Words(said=said, given=given, system=system, speaker=_speaker(provider, model))
     if new:
-        with _created(log, text, Wish(version=version, framed=framed)) as session:
+        with _created(log, text, Wish(version=version, framed=framed, cwd=cwd)) as session:
             seqs = tuple(range(session.events))
     else:
         with open_session(log) as session:
@@ -93,6 +101,7 @@ class Words(Struct, frozen=True, kw_only=True):
 
     said: tuple[Said, ...]
     given: tuple[bytes, ...]
+    system: str | None
     speaker: Speaker | None
 
 
@@ -101,6 +110,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
     version: int
     framed: bool
+    cwd: Path | None
 
 
 # What is to be written ----------------------------------------------------------------------------
@@ -133,7 +143,7 @@ def _speaker(provider: str | None, model: str | None) -> Speaker | None:
 
 
 def _drafts(text: Words, version: int, session: WritableSession | None) -> list[Draft]:
-    if not text.said:
+    if not text.said and text.system is None:
         return [_draft(number, line, version) for number, line in enumerate(text.given, 1)]
     return drafts_of(
         text.said,
@@ -142,7 +152,21 @@ def _drafts(text: Words, version: int, session: WritableSession | None) -> list[
         speaker=text.speaker or _usual_speaker(session),
         new_id=_new_id,
         waiting=() if session is None else waiting_calls(session),
+        system=_prompt(text.system, version, is_empty=session is None or not session.surface),
     )
+
+
+def _prompt(asked: str | None, version: int, *, is_empty: bool) -> str | None:
+    """The system prompt to begin with; None where the surface has its beginning already."""
+    if version == 0:
+        if asked is not None:
+            raise UsageError("format 0 keeps the system prompt in its request header")
+        return None
+    if is_empty:
+        return asked or ""
+    if asked is not None:
+        raise UsageError("the conversation has begun already, so --system comes too late")
+    return None
 
 
 def _draft(number: int, line: bytes, version: int) -> Draft:
@@ -182,6 +206,8 @@ def _new_id() -> str:
 def _append(session: WritableSession, text: Words) -> tuple[int, ...]:
     drafts = _drafts(text, session.format, session)
     if text.given:
+        if not session.surface:
+            _warn_of_head(session.path, drafts, session.format)
         lines = [
             draft.line(seq, now_ms(), session.format)
             for seq, draft in enumerate(drafts, session.events)
@@ -193,14 +219,32 @@ def _append(session: WritableSession, text: Words) -> tuple[int, ...]:
 def _created(path: Path, text: Words, wish: Wish) -> WritableSession:
     if wish.version not in FORMATS:
         raise UsageError(f"format {wish.version} was never released", "choose 0, 3 or 4")
-    # In the harness's own layout the session's folder bears its id.
+    # In the harness's own layout the session's folder bears its id, and its parent the cwd.
     session_id = path.absolute().parent.name if path.name in SESSION_FILES else _new_id()
+    cwd = str((wish.cwd or Path()).absolute())
     drafts = _drafts(text, wish.version, None)
+    if text.given:
+        _warn_of_head(str(path), drafts, wish.version)
     lines = [draft.line(seq, now_ms(), wish.version) for seq, draft in enumerate(drafts)]
-    inspect_new(str(path), session_header(session_id, now_ms(), wish.version), lines)
+    inspect_new(str(path), session_header(session_id, now_ms(), wish.version, cwd), lines)
     return create_session(
-        path, session_id=session_id, version=wish.version, framed=wish.framed, drafts=drafts
+        path,
+        session_id=session_id,
+        version=wish.version,
+        cwd=cwd,
+        framed=wish.framed,
+        drafts=drafts,
     )
+
+
+def _warn_of_head(path: str, drafts: list[Draft], version: int) -> None:
+    """Say what becomes of a conversation that does not begin with a system message."""
+    first = next((draft for draft in drafts if draft.op is not None), None)
+    if version > 0 and first is not None and first.type != "system/message":
+        io.notice(
+            f"{path}: the conversation does not begin with a system message: a harness that adds"
+            " its own would not open the session a second time"
+        )
 
 
 def _tell(session: WritableSession, seqs: tuple[int, ...], *, is_new: bool, json: bool) -> None:
