@@ -111,6 +111,7 @@ class Commands:
             for stream, path in ((1, self._out), (2, self._err)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            sys.stdout, sys.stderr = (os.fdopen(stream, "w") for stream in (1, 2))
             limit_memory()
             signal.alarm(LIMIT_SECONDS)
             code = self._main(words)
@@ -203,7 +204,7 @@ def ends_in_a_damaged_line(data: bytes) -> bool:
 
 def check_agreement(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """Properties 5 and 6: commands that answer agree."""
-    answers = {o.words: o.json() for o in outcomes if o.code == 0 and "--json" in o.words}
+    answers = {o.words: o.json() or {} for o in outcomes if o.code == 0 and "--json" in o.words}
     for key in ("generation", "format"):
         found = {str(a.get(key)) for w, a in answers.items() if w[0] in ("measure", "history")}
         if len(found) > 1:
