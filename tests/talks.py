@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - quoted outputs and sentences stay on their lines
 """Conversations as people really have them, as messages: for summarizers, facts and exports.
 
     talk = Talk().user("Why does it fail?").answer("Let me look.", run("pytest -q")).result("1 failed")
@@ -35,7 +36,11 @@ class Talk:
 
     def checkpoint(self, summary: str) -> Self:
         """A folded span, framed as the harness frames it."""
-        texts = ("What follows is background.\n\n<compacted-summary>", summary, "</compacted-summary>")
+        texts = (
+            "What follows is background.\n\n<compacted-summary>",
+            summary,
+            "</compacted-summary>",
+        )
         blocks = tuple(Text(text=text) for text in texts)
         return self._add("user", blocks, source_kind="compact-checkpoint", compaction_id="c-1")
 
@@ -85,7 +90,9 @@ def write(path: str, content: str) -> tuple[str, dict[str, Any]]:
 
 def todo(*items: tuple[str, str]) -> tuple[str, dict[str, Any]]:
     """A call that writes the to-do list; each item is its words and its status."""
-    return "todo_write", {"todos": [{"content": words, "status": status} for words, status in items]}
+    return "todo_write", {
+        "todos": [{"content": words, "status": status} for words, status in items]
+    }
 
 
 # Whole conversations ------------------------------------------------------------------------------
@@ -152,7 +159,9 @@ def debugging() -> Talk:
         .answer("It is off by one cent. Let me look at the code.", read("src/invoices/totals.py"))
         .result(_TOTALS)
         .answer("", run("git log --oneline -5 -- src/invoices/totals.py"))
-        .result("9f3c2ab merge discount branch\n41d77e0 discount per invoice\n0be1f92 vat rate 19 %")
+        .result(
+            "9f3c2ab merge discount branch\n41d77e0 discount per invoice\n0be1f92 vat rate 19 %"
+        )
         .answer(
             "The total is rounded once at the end. I'll switch the rounding to ROUND_HALF_EVEN.",
             edit("src/invoices/totals.py", "ROUND_HALF_UP", "ROUND_HALF_EVEN"),
@@ -168,7 +177,9 @@ def debugging() -> Talk:
             "No, don't touch the rounding mode: the tax office demands half up. Tax is rounded per "
             "line, not on the sum, see section 14 of docs/accounting.md."
         )
-        .answer("I'll revert that and read the document.", run("git checkout src/invoices/totals.py"))
+        .answer(
+            "I'll revert that and read the document.", run("git checkout src/invoices/totals.py")
+        )
         .result("Updated 1 path from the index")
         .answer("", read("docs/accounting.md"))
         .result("# Accounting\n\n" + "Lorem ipsum about ledgers. " * 200 + "\n14. Tax is per line.")
@@ -206,7 +217,9 @@ def debugging() -> Talk:
         .result("# Changelog\n\n## 3.2.0\n- discount per invoice (#211)\n")
         .answer(
             "",
-            edit("CHANGELOG.md", "## 3.2.0", "## 3.2.1\n- tax is rounded per line (#218)\n\n## 3.2.0"),
+            edit(
+                "CHANGELOG.md", "## 3.2.0", "## 3.2.1\n- tax is rounded per line (#218)\n\n## 3.2.0"
+            ),
         )
         .result("The file CHANGELOG.md has been updated.")
         .answer("Now the PDF.", run("python -m invoices.pdf --sample /tmp/sample.pdf"))
@@ -243,7 +256,9 @@ def refactoring() -> Talk:
         .answer(
             "I'll start with the token module.",
             write("src/session/token.ts", "export function signToken() {}\n" * 40),
-            edit("src/session/index.ts", "function signToken", "import { signToken } from './token'"),
+            edit(
+                "src/session/index.ts", "function signToken", "import { signToken } from './token'"
+            ),
         )
         .result("File created: src/session/token.ts")
         .result("The file src/session/index.ts has been updated.")
@@ -257,7 +272,9 @@ def refactoring() -> Talk:
         .answer(
             "The build fails because TokenClaims still lives in index.ts. I'll move it to "
             "src/session/types.ts, since both store and token need it.",
-            write("src/session/types.ts", "export interface TokenClaims { sub: string; exp: number }"),
+            write(
+                "src/session/types.ts", "export interface TokenClaims { sub: string; exp: number }"
+            ),
             edit("src/session/token.ts", "", "import type { TokenClaims } from './types'"),
         )
         .result("File created: src/session/types.ts")
@@ -274,8 +291,12 @@ def refactoring() -> Talk:
         .answer(
             "Understood: the store takes `ttlSeconds` in its constructor and src/config.ts reads "
             "SESSION_TTL_SECONDS, instead of a constant of 3600.",
-            write("src/session/store.ts", "export class SessionStore { constructor(ttlSeconds) {} }"),
-            edit("src/config.ts", "export const config = {", "export const config = {\n  ttlSeconds,"),
+            write(
+                "src/session/store.ts", "export class SessionStore { constructor(ttlSeconds) {} }"
+            ),
+            edit(
+                "src/config.ts", "export const config = {", "export const config = {\n  ttlSeconds,"
+            ),
         )
         .result("File created: src/session/store.ts")
         .result("The file src/config.ts has been updated.")
@@ -288,7 +309,9 @@ def refactoring() -> Talk:
         .answer(
             "The issue is that createSession() builds a SessionStore without arguments. I'll pass "
             "config.ttlSeconds there.",
-            edit("src/session/index.ts", "new SessionStore()", "new SessionStore(config.ttlSeconds)"),
+            edit(
+                "src/session/index.ts", "new SessionStore()", "new SessionStore(config.ttlSeconds)"
+            ),
         )
         .result("The file src/session/index.ts has been updated.")
         .answer("", run("npm run build && npm test"))
@@ -299,8 +322,10 @@ def refactoring() -> Talk:
             "- [ ] shrink src/session/index.ts to the barrel\n- [ ] docs/session.md mentions old paths"
         )
         .user("go on")
-        .answer("Now the cookie module.", run("rg -n \"Cookie\" src/session/index.ts"))
-        .result("301:function parseCookie(header: string) {\n355:function serializeCookie(\n" + sources)
+        .answer("Now the cookie module.", run('rg -n "Cookie" src/session/index.ts'))
+        .result(
+            "301:function parseCookie(header: string) {\n355:function serializeCookie(\n" + sources
+        )
     )
 
 
@@ -319,7 +344,12 @@ def analysis() -> Talk:
         )
         .answer("First a look at the file.", run("head -120 data/orders_2023.csv"))
         .result(head + "\nexit code: 0")
-        .answer("", run("python - <<'EOF'\nimport pandas as pd\ndf = pd.read_csv('data/orders_2023.csv')\nprint(df.shape, df.status.value_counts(), df.gross_eur.isna().sum())\nEOF"))
+        .answer(
+            "",
+            run(
+                "python - <<'EOF'\nimport pandas as pd\ndf = pd.read_csv('data/orders_2023.csv')\nprint(df.shape, df.status.value_counts(), df.gross_eur.isna().sum())\nEOF"
+            ),
+        )
         .result(
             "(48213, 6)\npaid        45120\nrefunded     2301\ncancelled     792\n"
             "Name: status, dtype: int64 412\nexit code: 0"
@@ -331,7 +361,7 @@ def analysis() -> Talk:
         )
         .answer("", run("python scripts/check_missing.py"))
         .result(
-            "Traceback (most recent call last):\n  File \"scripts/check_missing.py\", line 9, in <module>\n"
+            'Traceback (most recent call last):\n  File "scripts/check_missing.py", line 9, in <module>\n'
             "    by_status = missing.groupby('state').size()\nKeyError: 'state'\nexit code: 1"
         )
         .answer(
@@ -391,10 +421,15 @@ def german() -> Talk:
             "Bitte richte nginx dafür ein. Die Zertifikate liegen schon in /etc/ssl/beispiel. "
             "TLS 1.0 und 1.1 dürfen auf keinen Fall angeboten werden."
         )
-        .answer("Ich sehe mir zuerst die vorhandene Konfiguration an.", run("ls /etc/nginx/sites-enabled"))
+        .answer(
+            "Ich sehe mir zuerst die vorhandene Konfiguration an.",
+            run("ls /etc/nginx/sites-enabled"),
+        )
         .result("default\nshop.conf\nexit code: 0")
         .answer("", read("/etc/nginx/sites-enabled/shop.conf"))
-        .result("server {\n  listen 443 ssl;\n  server_name shop.beispiel.de;\n" + "  # …\n" * 80 + "}")
+        .result(
+            "server {\n  listen 443 ssl;\n  server_name shop.beispiel.de;\n" + "  # …\n" * 80 + "}"
+        )
         .answer(
             "Ich lege eine eigene Datei an und verwende ich die Einstellungen des Shops als Vorlage.",
             write("/etc/nginx/sites-available/wiki.conf", "server {\n  listen 443 ssl;\n}\n"),
@@ -402,7 +437,7 @@ def german() -> Talk:
         )
         .result("Datei geschrieben")
         .result(
-            "nginx: [emerg] cannot load certificate \"/etc/ssl/beispiel/wiki.pem\": BIO_new_file() "
+            'nginx: [emerg] cannot load certificate "/etc/ssl/beispiel/wiki.pem": BIO_new_file() '
             "failed (SSL: error:80000002:system library::No such file or directory)\n"
             "nginx: configuration file /etc/nginx/nginx.conf test failed\nexit code: 1"
         )
@@ -456,7 +491,9 @@ def chinese() -> Talk:
             "请帮我找出原因并修复。不要修改对外的 gRPC 接口，配置项必须保持兼容。"
         )
         .answer("我先看一下代码。", read("internal/cache/cache.go"))
-        .result("package cache\n\ntype Cache struct {\n\titems map[string]*entry\n}\n" + "// …\n" * 120)
+        .result(
+            "package cache\n\ntype Cache struct {\n\titems map[string]*entry\n}\n" + "// …\n" * 120
+        )
         .answer("", run("go test ./internal/cache/ -run TestEvict -count=1"))
         .result(
             "--- FAIL: TestEvict (0.03s)\n    cache_test.go:41: len = 10240, want 1024\nFAIL\n"
@@ -482,10 +519,14 @@ def chinese() -> Talk:
         .result("文件已更新")
         .result("ok  \torder-svc/internal/cache\t0.398s\nexit code: 0")
         .answer("测试通过。清理间隔 cleanupInterval 默认 30s，最大条目数 maxEntries 为 1024。")
-        .user("间隔改成可配置，配置名 cache.cleanup_interval，默认值 60s。另外在 /metrics 里加上条目数。")
+        .user(
+            "间隔改成可配置，配置名 cache.cleanup_interval，默认值 60s。另外在 /metrics 里加上条目数。"
+        )
         .answer(
             "",
-            edit("internal/config/config.go", "type Cache struct {", "CleanupInterval time.Duration"),
+            edit(
+                "internal/config/config.go", "type Cache struct {", "CleanupInterval time.Duration"
+            ),
             edit("internal/metrics/metrics.go", "func init() {", "cacheEntries"),
             run("go vet ./..."),
         )
@@ -497,6 +538,65 @@ def chinese() -> Talk:
             "接下来还需要：用 pprof 压测 24 小时确认内存稳定，并更新 docs/config.md。"
         )
     )
+
+
+_AREAS = (
+    "billing", "search", "upload", "mailer", "audit", "quota", "export", "webhook", "session",
+    "report", "import", "notify", "cache", "policy", "ledger", "stats",
+)  # fmt: skip
+_ASKS = (
+    "Customers see a wrong total in the {area} view when they have more than {number} entries. Please reproduce it with a test first.",
+    "The {area} job takes {number} seconds since last week, it used to be a tenth. Find out why.",
+    "Add a flag --{area}-limit with a default of {number}, documented in docs/{area}.md. Existing calls must keep working.",
+    "Ticket {number}: {area} crashes when the file is empty. No new dependencies, please.",
+)
+_ERRORS = (
+    "ValueError: invalid literal for int() with base 10: '{number}x'",
+    "AssertionError: assert {number} == {other}",
+    "TypeError: load_{area}() missing 1 required positional argument: 'limit'",
+    "IndexError: list index out of range",
+)
+
+
+def long_session(turns: int = 64) -> Talk:
+    """Many tasks in one session, each with long outputs, a failure and its cure."""
+    talk = Talk().note("Working directory: /srv/shop. Branch: main.")
+    for turn in range(turns):
+        area, number = (
+            _AREAS[turn % len(_AREAS)] + ("" if turn < 16 else str(turn // 16)),
+            137 + 61 * turn,
+        )
+        words = {"area": area, "number": number, "other": number + 3}
+        code = f"shop/{area}/views.py"
+        error = _ERRORS[turn % len(_ERRORS)].format(**words)
+        listing = "\n".join(f"{code}:{line}: value_{line} = row[{line}]" for line in range(220))
+        talk.user(_ASKS[(turn * 5) % len(_ASKS)].format(**words))
+        talk.answer("Let me look for it.", run(f"rg -n value shop/{area}")).result(listing)
+        talk.answer("", read(code)).result(f"class {area.title()}View:\n" + "    pass  # …\n" * 400)
+        talk.answer(
+            "I'll write a test for it.", write(f"tests/test_{area}.py", "def test_it(): ...\n" * 20)
+        ).result("File created")
+        talk.answer("", run(f"pytest -q tests/test_{area}.py")).result(
+            "collected 12 items\n" + "." * 400 + f"\nE   {error}\n1 failed, 11 passed\nexit code: 1"
+        )
+        talk.answer(
+            f"The cause is that load_{area}() cuts the rows at {number - 1} before it sums them.",
+            edit(code, "rows[:limit]", "rows"),
+        ).result("The file has been updated.")
+        talk.answer("", run(f"pytest -q tests/test_{area}.py")).result(
+            "12 passed in 0.31s\nexit code: 0"
+        )
+        talk.answer(
+            f"Done: {code} sums all rows now, and tests/test_{area}.py covers {number} entries. "
+            f"`load_{area}` is {turn % 7 + 2}.{turn % 10} times faster than before."
+        )
+        if turn % 8 == 5:
+            talk.user(f"Don't use a global for {area}, pass it as an argument instead.")
+            talk.answer(
+                f"I decided to pass `{area}_limit` through the constructor.",
+                edit(code, "LIMIT", "limit"),
+            ).result("The file has been updated.")
+    return talk
 
 
 ALL = {

@@ -120,8 +120,8 @@ _DEEDS: Final[tuple[tuple[Deed, tuple[str, ...]], ...]] = (
     ("written", ("write", "create", "save", "new")),
     ("read", ("read", "view", "open", "cat", "get", "show", "load", "fetch")),
 )
-"""Words in a tool's name, or in an editor's argument `command`, that tell what it does to a file; the
-first row that holds decides."""
+"""Words in a tool's name, or in an editor's argument `command`, that tell what it does to a file;
+the first row that holds decides."""
 
 _EDITOR_COMMANDS: Final = {
     "view",
@@ -218,7 +218,8 @@ def _other(tool: str, given: str) -> str:
 # A result -----------------------------------------------------------------------------------------
 
 _LOUD: Final = re.compile(
-    r"^Traceback \(most recent|^(?:\w[\w.]{0,80})?(?:Error|Exception): |^(?:error|fatal|panic)(?:\[|:)"
+    r"^Traceback \(most recent|^(?:\w[\w.]{0,80})?(?:Error|Exception): "
+    r"|^(?:error|fatal|panic)(?:\[|:)"
     r"|^(?:FAILED|FAIL)\b|^npm ERR!|\b[1-9]\d{0,6} (?:failed|errors?)\b|: command not found$",
     re.MULTILINE,
 )
@@ -241,7 +242,8 @@ def _ended(action: Action, order: int, text: str, *, is_error: bool) -> Action:
 
 
 def _reads(action: Action) -> bool:
-    """Whether the action shows somebody else's text: its last line tells nothing about the action."""
+    """Whether the action shows somebody else's text: its last line tells nothing about the
+    action."""
     if action.deed == "command":
         return action.target.partition(" ")[0] in _READERS
     return action.deed in {"read", "searched"}

@@ -16,7 +16,8 @@ from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
 from dsh_compact.summarizers.patterns import harmless
 
 LONGEST_CHECKPOINT_CHARS: Final = 400_000
-"""What is taken apart of one checkpoint: no summary is as long, and a foreign one may be anything."""
+"""What is taken apart of one checkpoint: no summary is as long, and a foreign one may be
+anything."""
 
 _OPENING: Final = CHECKPOINT_OPENING.strip()
 
@@ -139,7 +140,8 @@ class _Gathered:
         return ["\n".join(lines) for lines in self._lines]
 
     def take(self, line: str) -> None:
-        """A bullet begins an entry; what is indented deeper goes on with it, other lines stand alone."""
+        """A bullet begins an entry; what is indented deeper goes on with it, other lines stand
+        alone."""
         depth = len(line) - len(line.lstrip())
         bullet = _BULLET.match(line)
         if bullet and self._depth is None:

@@ -1,9 +1,9 @@
 """Words that tell what a sentence is for: a correction, a decision, a cause, work that is left.
 
-A table, not a grammar: a sentence that holds a cue is a candidate, and a false one costs a line of a
-summary. Every language is looked for in every conversation, since people mix them. Cues are in lower
-case; one that begins with `^` stands at the sentence's beginning only. A blank at a cue's end or
-beginning is a word's border (a sentence is searched with a blank before and behind it, and its
+A table, not a grammar: a sentence that holds a cue is a candidate, and a false one costs a line of
+a summary. Every language is looked for in every conversation, since people mix them. Cues are in
+lower case; one that begins with `^` stands at the sentence's beginning only. A blank at a cue's end
+or beginning is a word's border (a sentence is searched with a blank before and behind it, and its
 punctuation as blanks).
 """
 
@@ -16,32 +16,39 @@ CORRECTIONS: Final = (
     "^please don't ", "^rather ", " instead ", " rather than ", " must not ", " should not ",
     " shouldn't ", " don't ", " do not ", " never ", " always ", " only use ", " make sure ",
     " that's wrong ", " is wrong ", " i meant ", " i'd prefer ", " prefer ", " must ",
-    "^nein ", "^halt ", "^doch ", "^nicht ", "^bitte nicht ", " stattdessen ", " statt ", " niemals ",
+    "^nein ", "^halt ", "^doch ", "^nicht ", "^bitte nicht ", " stattdessen ", " statt ",
+    " niemals ",
     " nie ", " immer ", " falsch ", " lieber ", " keinesfalls ", " auf keinen fall ", " gemeint ",
     " muss ", " darf nicht ", " nicht mehr ", " sondern ",
-    "^non ", "^plutôt ", " plutôt ", " au lieu ", " ne pas ", " jamais ", " toujours ", " surtout pas ",
+    "^non ", "^plutôt ", " plutôt ", " au lieu ", " ne pas ", " jamais ", " toujours ",
+    " surtout pas ",
     " faux ", "^arrête ", " préfère ",
     "^mejor ", " en vez ", " en lugar ", " nunca ", " siempre ", " incorrecto ", " prefiero ",
     " no uses ", " no quiero ",
     "^não ", " em vez ", " sempre ", " errado ", " prefiro ", " jamais ",
     "^нет ", "^не ", " вместо ", " лучше ", " никогда ", " всегда ", " неправильно ", " нельзя ",
     " только ", " а не ",
-    "不要", "不对", "不是", "别用", "别再", "应该", "改成", "改用", "必须", "而不是", "务必", "禁止", "错了",
-    "ではなく", "じゃなく", "しないで", "使わないで", "必ず", "違います", "違う", "変えて", "にして",
+    "不要", "不对", "不是", "别用", "别再", "应该", "改成", "改用", "必须", "而不是", "务必",
+    "禁止", "错了",
+    "ではなく", "じゃなく", "しないで", "使わないで", "必ず", "違います", "違う", "変えて",
+    "にして",
     "말고", "아니", "하지 마", "대신", "반드시", "항상", "절대", "틀렸",
 )  # fmt: skip
 """In a user's message: what shall be otherwise than it was, and what shall hold from now on."""
 
 DECISIONS: Final = (
     " decided ", " decision ", " i'll use ", " i will use ", " we'll use ", " let's use ",
-    " going with ", " go with ", " went with ", " chose ", " choose ", " instead of ", " rather than ",
+    " going with ", " go with ", " went with ", " chose ", " choose ", " instead of ",
+    " rather than ",
     " agreed ", " the plan is ", " settled on ", " keep it ", " will not ", " won't ",
     " entschieden ", " entscheidung ", " ich nehme ", " wir nehmen ", " verwende ich ",
     " nehme ich ", " statt ", " anstelle ", " vereinbart ", " bleibt es ", " deshalb ",
     " décidé ", " décision ", " j'utilise ", " je garde ", " au lieu de ", " choisi ", " convenu ",
-    " decidido ", " decisión ", " usaré ", " en vez de ", " en lugar de ", " elegido ", " acordado ",
+    " decidido ", " decisión ", " usaré ", " en vez de ", " en lugar de ", " elegido ",
+    " acordado ",
     " decidi ", " decisão ", " vou usar ", " em vez de ", " escolhi ", " combinado ",
-    " решил ", " решили ", " решение ", " буду использовать ", " вместо ", " выбрал ", " договорились ",
+    " решил ", " решили ", " решение ", " буду использовать ", " вместо ", " выбрал ",
+    " договорились ",
     "决定", "选择", "采用", "改为", "改用", "而不是", "方案", "约定",
     "決め", "採用", "ことにし", "ではなく", "方針", "選び",
     "결정", "선택", "대신", "사용하기로", "하기로", "방침",
@@ -71,7 +78,8 @@ OPEN_WORK: Final = (
     " noch zu ", " noch offen ", " noch nicht ", " als nächstes ", " fehlt noch ", " fehlen noch ",
     " offen ", " bleibt noch ", " später ", " steht noch ",
     " reste à ", " restent ", " prochaine étape ", " pas encore ", " à faire ", " ensuite ",
-    " pendiente", " falta ", " faltan ", " por hacer ", " todavía no ", " aún no ", " siguiente paso ",
+    " pendiente", " falta ", " faltan ", " por hacer ", " todavía no ", " aún no ",
+    " siguiente paso ",
     " pendente", " ainda não ", " por fazer ", " próximo passo ", " falta ",
     " осталось ", " ещё не ", " еще не ", " дальше ", " следующ", " нужно ещё ",
     "待办", "接下来", "还需要", "下一步", "未完成", "尚未", "剩下", "还没",

@@ -1,7 +1,7 @@
 """The extractive summarizer: offline, deterministic, the default.
 
-Rule: equal spans give equal summaries. It invents nothing: every line is a quotation, or says what a
-tool call did and how it ended. It asks no model, so it can't judge; it keeps what is likely to be
+Rule: equal spans give equal summaries. It invents nothing: every line is a quotation, or says what
+a tool call did and how it ended. It asks no model, so it can't judge; it keeps what is likely to be
 missed, and says how much it left out. Time is linear in the span's length.
 """
 
@@ -35,7 +35,8 @@ class Extractive:
 
 
 def _phrases(request: Request) -> Phrases:
-    """The fixed words in the user's language; an earlier checkpoint counts where they said nothing."""
+    """The fixed words in the user's language; an earlier checkpoint counts where they said
+    nothing."""
     talk = said(request.messages, "")
     by_user = [one.text for one in talk if one.by_user]
     by_model = [one.text for one in talk if not one.by_user]

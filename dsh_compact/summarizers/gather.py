@@ -69,7 +69,9 @@ def _new(
     wants, tells = asked(talk), told(talk)
     return {
         Section.REQUESTS: wants.requests,
-        Section.DECISIONS: wants.decisions + tells.decisions,
+        Section.DECISIONS: sorted(
+            wants.decisions + tells.decisions, key=lambda entry: -(entry.rank % max(1, len(talk)))
+        ),
         Section.FILES: files(done, phrases),
         Section.COMMANDS: commands(done, phrases),
         Section.ERRORS: errors(done, tells.causes, pasted_errors(talk), phrases),

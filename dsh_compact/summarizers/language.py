@@ -39,7 +39,6 @@ class Phrases(Struct, frozen=True, kw_only=True):
     unanswered: str
     mended: str
     still_open: str
-    earlier: str
     working_on: str
     said_last: str
     done_last: str
@@ -141,7 +140,7 @@ PHRASES: Final = {
         ),
         read="read", written="written", edited="edited", deleted="deleted", searched="searched",
         used="used", ok="ok", failed="failed", unanswered="no result yet", mended="mended",
-        still_open="still open", earlier="earlier", working_on="Working on",
+        still_open="still open", working_on="Working on",
         said_last="Said last", done_last="Done last", attached="attached",
         nothing="Nothing was said.", more="… {} more",
     ),
@@ -153,7 +152,7 @@ PHRASES: Final = {
         read="gelesen", written="geschrieben", edited="geändert", deleted="gelöscht",
         searched="durchsucht", used="benutzt", ok="ok", failed="fehlgeschlagen",
         unanswered="noch ohne Ergebnis", mended="behoben", still_open="noch offen",
-        earlier="früher", working_on="In Arbeit", said_last="Zuletzt gesagt",
+        working_on="In Arbeit", said_last="Zuletzt gesagt",
         done_last="Zuletzt getan", attached="angehängt", nothing="Es wurde nichts gesagt.",
         more="… {} weitere",
     ),
@@ -164,7 +163,7 @@ PHRASES: Final = {
         ),
         read="lu", written="écrit", edited="modifié", deleted="supprimé", searched="parcouru",
         used="utilisé", ok="ok", failed="échec", unanswered="sans résultat", mended="réparé",
-        still_open="toujours ouvert", earlier="avant", working_on="En cours",
+        still_open="toujours ouvert", working_on="En cours",
         said_last="Dit en dernier", done_last="Fait en dernier", attached="joint",
         nothing="Rien n'a été dit.", more="… {} de plus",
     ),
@@ -175,7 +174,7 @@ PHRASES: Final = {
         ),
         read="leído", written="escrito", edited="modificado", deleted="borrado",
         searched="buscado", used="usado", ok="ok", failed="falló", unanswered="sin resultado",
-        mended="resuelto", still_open="sigue abierto", earlier="antes", working_on="En curso",
+        mended="resuelto", still_open="sigue abierto", working_on="En curso",
         said_last="Dicho al final", done_last="Hecho al final", attached="adjunto",
         nothing="No se dijo nada.", more="… {} más",
     ),
@@ -186,7 +185,7 @@ PHRASES: Final = {
         ),
         read="lido", written="escrito", edited="alterado", deleted="apagado",
         searched="pesquisado", used="usado", ok="ok", failed="falhou", unanswered="sem resultado",
-        mended="resolvido", still_open="ainda em aberto", earlier="antes", working_on="Em curso",
+        mended="resolvido", still_open="ainda em aberto", working_on="Em curso",
         said_last="Dito por último", done_last="Feito por último", attached="anexado",
         nothing="Nada foi dito.", more="… mais {}",
     ),
@@ -195,9 +194,10 @@ PHRASES: Final = {
             "Запросы", "Решения и поправки", "Файлы", "Команды", "Ошибки", "Выводы",
             "Незавершённое", "Последнее в работе",
         ),
-        read="прочитан", written="записан", edited="изменён", deleted="удалён", searched="просмотрен",
-        used="использован", ok="ок", failed="ошибка", unanswered="ещё без результата",
-        mended="исправлено", still_open="ещё не исправлено", earlier="ранее", working_on="В работе",
+        read="прочитан", written="записан", edited="изменён", deleted="удалён",
+        searched="просмотрен", used="использован", ok="ок", failed="ошибка",
+        unanswered="ещё без результата", mended="исправлено", still_open="ещё не исправлено",
+        working_on="В работе",
         said_last="Сказано последним", done_last="Сделано последним", attached="приложено",
         nothing="Ничего не было сказано.", more="… ещё {}",
     ),
@@ -207,7 +207,7 @@ PHRASES: Final = {
         ),
         read="已读", written="已写", edited="已修改", deleted="已删除", searched="已搜索",
         used="已使用", ok="成功", failed="失败", unanswered="尚无结果", mended="已解决",
-        still_open="尚未解决", earlier="先前", working_on="正在处理", said_last="最后所说",
+        still_open="尚未解决", working_on="正在处理", said_last="最后所说",
         done_last="最后所做", attached="附件", nothing="没有内容。", more="… 另有 {} 项",
     ),
     "ja": Phrases(
@@ -217,7 +217,7 @@ PHRASES: Final = {
         ),
         read="読んだ", written="書いた", edited="変更", deleted="削除", searched="検索",
         used="使用", ok="成功", failed="失敗", unanswered="結果なし", mended="解決",
-        still_open="未解決", earlier="以前", working_on="作業中", said_last="最後の発言",
+        still_open="未解決", working_on="作業中", said_last="最後の発言",
         done_last="最後の操作", attached="添付", nothing="発言はありません。", more="… 他 {} 件",
     ),
     "ko": Phrases(
@@ -227,7 +227,7 @@ PHRASES: Final = {
         ),
         read="읽음", written="작성", edited="수정", deleted="삭제", searched="검색", used="사용",
         ok="성공", failed="실패", unanswered="아직 결과 없음", mended="해결", still_open="미해결",
-        earlier="이전", working_on="진행 중", said_last="마지막 발언", done_last="마지막 작업",
+        working_on="진행 중", said_last="마지막 발언", done_last="마지막 작업",
         attached="첨부", nothing="대화 내용이 없습니다.", more="… 외 {}건",
     ),
 }  # fmt: skip

@@ -30,7 +30,8 @@ SHARES: Final = {
     Section.COMMANDS: 9,
     Section.FINDINGS: 8,
 }
-"""Percent of the room, the most important section first: that order decides who gets what is left."""
+"""Percent of the room, the most important section first: that order decides who gets what is
+left."""
 
 LENGTHS: Final = (4_000, 1_600, 800, 400, 240, 160, 110)
 """How long an entry may be, in units: each is tried until the section's entries fit."""
@@ -76,7 +77,8 @@ def _last_word(outline: Outline) -> str:
 
 
 def _fill(parts: Outline, phrases: Phrases, room: int, *, plain: bool) -> dict[Section, str]:
-    """Each section's text; what a section leaves of its room is offered to the next in importance."""
+    """Each section's text; what a section leaves of its room is offered to the next in
+    importance."""
     setters = {
         section: _Setter(section, part, phrases, plain=plain) for section, part in parts.items()
     }
@@ -96,7 +98,8 @@ def _fill(parts: Outline, phrases: Phrases, room: int, *, plain: bool) -> dict[S
 
 
 def _worthwhile(needs: dict[Section, int], room: int) -> dict[Section, int]:
-    """The room of each section; the least important have none where it would be too little for all."""
+    """The room of each section; the least important have none where it would be too little for
+    all."""
     while True:
         given = _share_out(needs, room)
         poor = any(

@@ -65,21 +65,25 @@ _PATH_RUN: Final = re.compile(
     rf"[A-Za-z0-9_./\\~@+%#\u00c0-\u024f\u0400-\u04ff-]{{3,{LONGEST_PATH_CHARS}}}"
 )
 
-_EXTENSIONS: Final = frozenset(
-    "adoc asm avro bash bat bib bin bz2 c cc cfg cjs clj cmake cmd conf cpp cs css csv cu cxx dart"
-    " db diff dll dockerfile docx dot el elm env erl ex exs f90 fish fs go gradle graphql groovy gz"
-    " h h5 hcl hpp hs html hxx ico ini ipynb jar java jl jpeg jpg js json json5 jsonl jsx kt kts"
-    " less lock log lua m4 make md mdx mjs mk ml mli mm mov mp3 mp4 ndjson nim nix npy npz onnx odt"
-    " parquet patch pb pdf php pkl pl plist png po ppt pptx pro properties proto ps1 psd pt pth py"
-    " pyc pyi pyx qml r rake rar rb rds rlib rs rst rtf sass scala scss sh sln so sol sql sqlite"
-    " sqlite3 srt svelte svg swift tar tcl tex tf tfvars tgz tif tiff toml tpl ts tsv tsx txt typ v"
-    " vb vhd vim vue wasm wav webp whl woff2 xls xlsx xml xsd xz yaml yml zig zip zsh zst zstd".split()
-)
+_EXTENSION_WORDS: Final = """
+    adoc asm avro bash bat bib bin bz2 c cc cfg cjs clj cmake cmd conf cpp cs css csv cu cxx
+    dart db diff dll dockerfile docx dot el elm env erl ex exs f90 fish fs go gradle graphql
+    groovy gz h h5 hcl hpp hs html hxx ico ini ipynb jar java jl jpeg jpg js json json5 jsonl
+    jsx kt kts less lock log lua m4 make md mdx mjs mk ml mli mm mov mp3 mp4 ndjson nim nix npy
+    npz onnx odt parquet patch pb pdf php pkl pl plist png po ppt pptx pro properties proto ps1
+    psd pt pth py pyc pyi pyx qml r rake rar rb rds rlib rs rst rtf sass scala scss sh sln so
+    sol sql sqlite sqlite3 srt svelte svg swift tar tcl tex tf tfvars tgz tif tiff toml tpl ts
+    tsv tsx txt typ v vb vhd vim vue wasm wav webp whl woff2 xls xlsx xml xsd xz yaml yml zig
+    zip zsh zst zstd
+"""
+_EXTENSIONS: Final = frozenset(_EXTENSION_WORDS.split())
 """What a file's name ends in, where nothing else tells that a word is one."""
 
-_NOT_FILES: Final = frozenset(
-    "node.js next.js vue.js react.js d3.js three.js nuxt.js express.js ember.js deno.js".split()
-)
+_NOT_FILES: Final = {
+    "node.js", "next.js", "vue.js", "react.js", "d3.js", "three.js", "nuxt.js", "express.js",
+    "ember.js", "deno.js",
+}  # fmt: skip
+"""Products that are named like files."""
 
 _URL: Final = re.compile(r"(?<![a-z0-9+])[a-z][a-z0-9+]{1,9}://[^\s<>\"'`]{1,2000}")
 
@@ -123,17 +127,21 @@ def last_part(path: str) -> str:
 # Names and numbers --------------------------------------------------------------------------------
 
 _NAME_RUN: Final = re.compile(
-    rf"(?<![\w./\\-])(?:--)?[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME_CHARS}}}"
+    rf"(?<![A-Za-z0-9_./\\-])(?:--)?[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME_CHARS}}}"
     rf"(?:(?:\.|::|->|-)[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME_CHARS}}}){{0,6}}(?:\(\))?"
 )
 _CAMEL: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_NUMBER: Final = re.compile(r"(?<![\w.,:/\\#-])[-−]?\d{1,20}(?:[.,:]\d{1,20}){0,4}(?![\w/\\])%?")
+_NUMBER: Final = re.compile(
+    r"(?<![A-Za-z0-9_.,:/\\#-])[-−]?\d{1,20}(?:[.,:]\d{1,20}){0,4}"
+    r"(?:%|[µmnk]?s|min|h|[KMGTkmg]i?[Bb]?|px|x)?(?![A-Za-z0-9_/\\])"
+)
 
 
 def names(text: str) -> list[str]:
     """The identifiers of code in `text`, each once: what prose would not spell so.
 
-    A name with an underscore, a change of case inside, dots or colons, a call's brackets, or a flag.
+    A name with an underscore, a change of case inside, dots or colons, a call's brackets, or a
+    flag.
     """
     found: dict[str, None] = {}
     for run in _NAME_RUN.findall(text):
@@ -156,7 +164,10 @@ def _is_name(word: str) -> bool:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers of `text` that tell something, each once: not a lone digit, and no part of a word."""
+    """The numbers of `text` that tell something, each once, with a unit that is written to them.
+
+    A lone digit is none, and neither is a part of a word, a path or a colour.
+    """
     found = (number for number in _NUMBER.findall(text) if len(number) > 1)
     return [*dict.fromkeys(found)]
 
@@ -170,8 +181,8 @@ _ERROR_CLUES: Final = (
     "expected", "unknown", "conflict", "missing", " want ", "✗", "✘", "fehler", "erreur", "ошибк",
     "错误", "失败", "エラー", "오류",
 )  # fmt: skip
-"""What a line that tells an error holds, in lower case. Searched one by one: each search is one pass
-in C, where a pattern of alternatives would try them all at every character."""
+"""What a line that tells an error holds, in lower case. Searched one by one: each search is one
+pass in C, where a pattern of alternatives would try them all at every character."""
 
 _ERROR_WITH_MESSAGE: Final = re.compile(
     r"(?:^|[\s:.])[A-Z]\w{0,60}(?:Error|Exception|Panic|Fault)\b[^\n:]{0,24}: \S"
@@ -183,7 +194,8 @@ _ERROR_NAMED: Final = re.compile(
 )
 _FAILURES_ZERO: Final = re.compile(r"\b(?:0|no) (?:errors?|failures?|failed)\b", re.IGNORECASE)
 _EXIT_CODE: Final = re.compile(
-    r"(?:exit(?:ed)?(?: with)?(?: code| status)?|return(?:ed)? code|rc|status)[ :=]{1,3}(-?\d{1,5})\b",
+    r"(?:exit(?:ed)?(?: with)?(?: code| status)?|return(?:ed)? code|rc|status)[ :=]{1,3}"
+    r"(-?\d{1,5})\b",
     re.IGNORECASE,
 )
 

@@ -1,8 +1,8 @@
 """What was said: requests, decisions, findings, open work, and what stood last.
 
 A user's words are kept as they are. Of an answer only those sentences are kept that tell something:
-that hold a cue, or facts (names, numbers, paths) that no kept sentence held before. What the harness
-itself put into the user's mouth (where the session runs, reminders) is nobody's request.
+that hold a cue, or facts (names, numbers, paths) that no kept sentence held before. What the
+harness itself put into the user's mouth (where the session runs, reminders) is nobody's request.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,8 @@ CORRECTION_CHARS: Final = 400
 """A message as short that begins with a correction is one, whole."""
 
 LEAST_BYTES: Final = 24
-"""A sentence without facts that takes less in UTF-8 tells nothing: `Fixed.`, `Done, all is well.`"""
+"""A sentence without facts that takes less in UTF-8 tells nothing: `Fixed.`, `Done, all is
+well.`"""
 
 ACKNOWLEDGEMENT_CHARS: Final = 10
 """`ok`, `go on`, `thanks`, `weiter`: the first to go."""
@@ -60,7 +61,8 @@ SPEAKS_FOR_USER: Final = frozenset({"", "user", "user-question-reply", "user-app
 
 
 class Said(NamedTuple):
-    """One text of the user or of the model, harmless; `closes` tells that the turn ended with it."""
+    """One text of the user or of the model, harmless; `closes` tells that the turn ended with
+    it."""
 
     order: int
     by_user: bool
@@ -229,7 +231,8 @@ _ITEM_KEYS: Final = ("content", "text", "title", "task", "step", "description", 
 
 
 class OpenWork(NamedTuple):
-    """What is still to be done; `listed` tells that it comes from a list that replaces older ones."""
+    """What is still to be done; `listed` tells that it comes from a list that replaces older
+    ones."""
 
     entries: list[Entry]
     listed: bool
@@ -251,7 +254,8 @@ def open_work(messages: Sequence[Message], talk: Sequence[Said]) -> OpenWork:
 
 
 def _newest_list(messages: Sequence[Message]) -> list[str] | None:
-    """The open items of the newest list, written with a tool or as boxes; None where there is none."""
+    """The open items of the newest list, written with a tool or as boxes; None where there is
+    none."""
     for message in reversed(messages):
         if message.role != "assistant":
             continue

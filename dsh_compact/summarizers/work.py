@@ -120,7 +120,8 @@ def errors(
     pasted: Iterable[tuple[int, str]],
     phrases: Phrases,
 ) -> list[Entry]:
-    """What went wrong, and what mended it: the edits and the words before the same thing went well."""
+    """What went wrong, and what mended it: the edits and the words before the same thing went
+    well."""
     found: dict[str, Entry] = {}
     for place, line in pasted:
         found[line] = Entry(text=line[:LONGEST_ERROR_CHARS], rank=-place)
@@ -157,7 +158,8 @@ def _mended_at(index: int, done: Sequence[Action], successes: dict[str, list[int
 
 
 def _stems(action: Action) -> frozenset[str]:
-    """What a second try has in common with the first: each program with its first word, or the path."""
+    """What a second try has in common with the first: each program with its first word, or the
+    path."""
     if action.deed != "command":
         return frozenset((action.target,))
     line = action.target[: 4 * LONGEST_COMMAND_CHARS]
