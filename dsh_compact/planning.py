@@ -2,14 +2,17 @@
 
 Pure: items in, a span or a reason out. A cut is safe where no call is separated from its result; a
 span begins behind a system message at the head and ends where the newest items worth
-`retain_tokens` begin. It knows no file, no summary and no backend.
+`retain_tokens` begin. It is worth an attempt only where enough of it is news: neither what an
+earlier compaction left, nor what a failed attempt was about. It knows no file, no summary and no
+backend.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from dsh_compact import policy
 from dsh_compact.events import Kind, Message
 
 LEAST_SUMMARY_TOKENS: Final = 24
@@ -77,11 +80,14 @@ def choose(
     retain_tokens: int,
     framing_tokens: int,
     keep_last: int | None = None,
+    stale_seqs: Collection[int] = (),
+    insist: bool = False,
 ) -> Span | NoSpan:
     """The longest span that leaves a raw tail worth `retain_tokens`, or of `keep_last` items.
 
     With `retain_tokens` 0 only the newest indivisible unit stays. `framing_tokens` is what a
-    checkpoint costs beside its summary.
+    checkpoint costs beside its summary, `stale_seqs` what a failed attempt was about and nothing
+    has touched since. To `insist` is to take a span with any news at all, a failed attempt's too.
     """
     start = 1 if items and items[0].kind == "system" else 0
     tail = _tail_start(items, retain_tokens, keep_last)
@@ -89,14 +95,30 @@ def choose(
     span = items[start:end]
     if not span:
         return NoSpan(reason=_why_empty(items, start))
-    tokens = sum(one.tokens for one in span)
-    if len(span) == 1 and span[0].is_checkpoint:
-        return NoSpan(reason="only an earlier checkpoint could be folded, and nothing in it is new")
-    if tokens < LEAST_SAVING * (framing_tokens + LEAST_SUMMARY_TOKENS):
-        return NoSpan(
-            reason=f"what could be folded has {tokens} tokens: a checkpoint would save next to nothing"
-        )
-    return Span(seqs=tuple(one.seq for one in span), tokens=tokens)
+    reason = _why_not_worth(span, framing_tokens, stale_seqs, insist=insist)
+    if reason:
+        return NoSpan(reason=reason)
+    return Span(seqs=tuple(one.seq for one in span), tokens=sum(one.tokens for one in span))
+
+
+def _why_not_worth(
+    span: Sequence[Item], framing_tokens: int, stale_seqs: Collection[int], *, insist: bool
+) -> str:
+    """Why an attempt on the span would be wasted; empty where it would not."""
+    least = LEAST_SAVING * (framing_tokens + LEAST_SUMMARY_TOKENS)
+    whole = sum(one.tokens for one in span)
+    known = next((one for one in span if one.is_checkpoint), None)
+    fresh = [one for one in span if one is not known and one.tokens]
+    if not fresh and known is not None:
+        return "only an earlier checkpoint could be folded, and nothing in it is new"
+    if whole < least:
+        return f"what could be folded has {whole} tokens: a checkpoint would save next to nothing"
+    news = sum(one.tokens for one in fresh if one.seq not in stale_seqs)
+    if insist or news >= least:
+        return ""
+    if any(one.seq in stale_seqs for one in fresh):
+        return "an attempt on it has failed, and next to nothing in it has changed since"
+    return f"beside an earlier checkpoint only {news} tokens could be folded: next to nothing"
 
 
 def objection(items: Sequence[Item], seqs: Sequence[int]) -> str:
@@ -188,39 +210,46 @@ def summary_budget(span: Span, framing_tokens: int, window_tokens: int | None) -
 
 
 class PruneBudget(Struct, frozen=True, kw_only=True):
-    """When a tool result is too long, and what is kept of it, in code points (DeepSeek Harness)."""
+    """When a tool result is too long, and what is kept of it, all in code points."""
 
-    threshold: int = 8192
-    head: int = 4096
-    tail: int = 1024
+    threshold: int = policy.DEFAULT_PRUNE_THRESHOLD
+    head: int = policy.DEFAULT_PRUNE_HEAD
+    tail: int = policy.DEFAULT_PRUNE_TAIL
 
 
 PRUNE_BUDGET: Final = PruneBudget()
+
+
+def prune_budget(of: policy.Policy) -> PruneBudget:
+    """The budget under a policy."""
+    return PruneBudget(
+        threshold=of.prune_threshold_characters,
+        head=of.prune_head_characters,
+        tail=of.prune_tail_characters,
+    )
 
 
 def pruned_texts(texts: Sequence[str], budget: PruneBudget = PRUNE_BUDGET) -> list[str] | None:
     """The text blocks of one result, together cut to head and tail; None where they are short
     enough.
 
-    Counted in code points, so that no character is cut in two; blocks keep their order and number.
-    A marker stands where the cut begins.
+    Counted in code points, so that no surrogate pair is split; one text a block, empty where
+    nothing of it is kept. A marker that tells how much is gone stands where the cut begins.
     """
     total = sum(map(len, texts))
     if total <= budget.threshold:
         return None
-    marker = (
-        f"\n\n[… {total - budget.head - budget.tail} characters of this tool result left out …]\n\n"
-    )
-    shorter, at = [], 0
     tail_start = total - budget.tail
-    marked = False
+    marker = f"\n\n[… {tail_start - budget.head} characters of this tool result left out …]\n\n"
+    shorter: list[str] = []
+    start = 0
     for text in texts:
-        head = text[: max(0, budget.head - at)]
-        tail = text[max(0, tail_start - at) :] if at + len(text) > tail_start else ""
-        is_cut = at + len(text) > budget.head and not marked
-        if at + len(text) <= budget.head:
-            head, tail = text, ""
-        shorter.append(head + (marker if is_cut else "") + tail)
-        marked = marked or is_cut
-        at += len(text)
+        end = start + len(text)
+        begins_here = start <= budget.head < end
+        shorter.append(
+            text[: max(0, budget.head - start)]
+            + (marker if begins_here else "")
+            + text[max(0, tail_start - start) :]
+        )
+        start = end
     return shorter

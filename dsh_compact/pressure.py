@@ -2,39 +2,57 @@
 
 It packs early and keeps a raw tail; it is cheap and frequent, so a failure is told and the step
 goes on: the overflow path stands behind it. A span whose attempt failed is not tried again without
-news.
+news. Whether it acted is read from the file, not from what the backend claims.
 """
 
 from collections.abc import Callable
-from typing import Final
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from dsh_compact import policy as policies
 from dsh_compact.backends import Backend, Claim
+from dsh_compact.backends.running import Ran, Runner, run_here
+from dsh_compact.errors import BackendFailed, DshcError
+from dsh_compact.ledger import Reading
 from dsh_compact.measurement import window_of
 from dsh_compact.meter import Pressure
-from dsh_compact.policy import Budgets, Policy
+from dsh_compact.planning import Item
+from dsh_compact.policy import Budgets, Policy, budgets
 from dsh_compact.session import Session, WritableSession
+from dsh_compact.trial import TrialSession
 from dsh_compact.workbench import Replaced, Workbench
+
+DEFAULT_TIMEOUT_SECONDS: Final = 600.0
+"""How long a backend may take: a model's summary takes minutes, a hung one for ever."""
 
 NO_WINDOW: Final = "the model's window is not known: there is no threshold to hold"
 BELOW: Final = "the conversation is below the threshold"
 
 
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What one run of the path did, by the ledger; all counts in estimated tokens.
+class Size(Struct, frozen=True, kw_only=True):
+    """A conversation at one moment: `tokens` is its pressure (a provider's count as far as there is
+    one), `surface_tokens` the estimate of its messages alone.
+    """
 
-    `acted` says whether the generation moved, `reason` why nothing (more) was done, `error` what
-    failed. `claim` is what the backend said of itself.
+    generation: int
+    tokens: int
+    surface_tokens: int
+    items: tuple[Item, ...]
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What one run of the path did, by the ledger.
+
+    `acted` says whether the generation moved on disk, `reason` why nothing (more) was done, `error`
+    what failed. `claim` is what the backend said of itself. `before` and `after` are None only
+    where the log could not be measured, which is then the error.
     """
 
     acted: bool
     reason: str
-    generation_before: int
-    generation_after: int
-    tokens_before: int
-    tokens_after: int
+    before: Size | None
+    after: Size | None
     budgets: Budgets | None
     replaced: tuple[Replaced, ...] = ()
     pruned: tuple[Replaced, ...] = ()
@@ -45,108 +63,194 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def is_over(self) -> bool:
         """Whether the conversation is still at the threshold or above."""
-        return self.budgets is not None and self.tokens_after >= self.budgets.threshold_tokens
+        if self.budgets is None or self.after is None:
+            return False
+        return self.after.tokens >= self.budgets.threshold_tokens
+
+    @property
+    def shadowed_seqs(self) -> tuple[int, ...]:
+        """What stood on the surface before and no longer does, in the surface's order."""
+        if self.before is None or self.after is None:
+            return ()
+        left = {one.seq for one in self.after.items}
+        return tuple(one.seq for one in self.before.items if one.seq not in left)
+
+
+class Wishes(Struct, frozen=True, kw_only=True):
+    """What somebody may ask of the path beside its policy.
+
+    `force` acts below the threshold and repeats a failed attempt, `keep_last` keeps that many
+    messages raw in place of the policy's tail, `progress` is told the summary's tokens as they
+    come. `run` decides where a backend runs, and for how long it may.
+    """
+
+    force: bool = False
+    keep_last: int | None = None
+    instructions: str = ""
+    progress: Callable[[int], None] | None = None
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    run: Runner = run_here
+
+
+NO_WISHES: Final = Wishes()
 
 
 def before_step(
-    session: WritableSession, policy: Policy, backend: Backend, *, window_tokens: int | None = None
+    session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes = NO_WISHES
 ) -> Outcome:
     """Call it before every model request. Never raises for what a log, a disk or a backend does.
 
-    `window_tokens` overrides what log and catalogue know. The outcome says what happened; whatever
-    it is, the step may go on.
+    The outcome tells what happened; whatever it is, the step may go on.
     """
-    return run(session, policy, backend, window_tokens=window_tokens)
+    try:
+        return run(session, policy, backend, wishes)
+    except DshcError as fault:
+        return Outcome(
+            acted=False,
+            reason="the log cannot be measured",
+            before=None,
+            after=None,
+            budgets=None,
+            error=fault,
+        )
 
 
 def run(
-    session: WritableSession,
-    policy: Policy,
-    backend: Backend,
-    *,
-    window_tokens: int | None = None,
-    force: bool = False,
-    keep_last: int | None = None,
-    instructions: str = "",
-    progress: Callable[[int], None] | None = None,
+    session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes = NO_WISHES
 ) -> Outcome:
-    """The path with the wishes of somebody who calls it by hand.
+    """The path, once; what it says it did was found again in a fresh reading of the file.
 
-    `force` acts below the threshold and repeats a failed attempt, `keep_last` keeps that many
-    messages raw in place of `retain_tokens`.
+    Raises `LogError` and its kin where the log cannot be measured; a backend's failure is in the
+    outcome.
     """
-    budgets = budgets_of(session, policy, window_tokens)
-    before = session.pressure().total_tokens
-    generation = session.replace_generation
-    reason = _reason_not_to(before, budgets, force)
+    return _run(session, policy, backend, wishes, _settle)
+
+
+def plan(
+    session: TrialSession, policy: Policy, backend: Backend, wishes: Wishes = NO_WISHES
+) -> Outcome:
+    """What `run` would do: nothing is written, and nothing is proven."""
+    return _run(session, policy, backend, wishes, _believe)
+
+
+def budgets_of(session: Session, policy: Policy) -> Budgets | None:
+    """Window, threshold and kept tail for the next request; None where no window is known."""
+    return _budgets(session.pressure(), policy)
+
+
+def _run(
+    session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes, settle: "Settle"
+) -> Outcome:
+    pressure = session.pressure()
+    allowed = _budgets(pressure, policy)
+    before = _size(session, pressure)
+    reason = _reason_not_to(before.tokens, allowed, wishes)
     if reason:
-        return Outcome(
-            acted=False,
-            reason=reason,
-            generation_before=generation,
-            generation_after=generation,
-            tokens_before=before,
-            tokens_after=before,
-            budgets=budgets,
-        )
-    is_over = budgets is not None and before >= budgets.threshold_tokens
+        return Outcome(acted=False, reason=reason, before=before, after=before, budgets=allowed)
     bench = Workbench(
         session,
         policy=policy,
-        retain_tokens=0 if budgets is None else budgets.retain_tokens,
-        goal=_below(budgets) if budgets is not None and is_over else None,
-        window_tokens=None if budgets is None else budgets.window_tokens,
-        keep_last=keep_last,
-        instructions=instructions,
+        retain_tokens=(policy.retain_tokens if allowed is None else allowed.retain_tokens) or 0,
+        goal=_goal(before, allowed),
+        window_tokens=None if allowed is None else allowed.window_tokens,
+        keep_last=wishes.keep_last,
+        instructions=wishes.instructions,
         backend=backend.name,
-        insist=force,
-        progress=progress,
+        insist=wishes.force,
+        progress=wishes.progress,
     )
-    claim, error = _attempt(backend, bench)
-    after = session.replace_generation
+    stamp = _stamp(session.path)
+    ran = wishes.run(backend, bench, wishes.timeout_seconds)
+    error = _error_of(backend, ran, wishes.timeout_seconds)
+    try:
+        settle(session, before, stamp)
+        after = _size(session, session.pressure())
+    except DshcError as fault:
+        error, after = fault, before
     return Outcome(
-        acted=after > generation,
-        reason="" if claim is None else claim.note,
-        generation_before=generation,
-        generation_after=after,
-        tokens_before=before,
-        tokens_after=session.pressure().total_tokens,
-        budgets=budgets,
+        acted=after.generation > before.generation,
+        reason="" if ran.claim is None else ran.claim.note,
+        before=before,
+        after=after,
+        budgets=allowed,
         replaced=tuple(bench.replaced),
         pruned=tuple(bench.pruned),
-        claim=claim,
+        claim=ran.claim,
         error=error,
         notices=tuple(bench.notices),
     )
 
 
-def budgets_of(
-    session: Session, policy: Policy, window_tokens: int | None = None
-) -> Budgets | None:
-    """Window, threshold and kept tail for the next request; None where no window is known."""
-    pressure = session.pressure()
-    window = window_of(pressure, window_tokens or policy.window_tokens).tokens
+def _budgets(pressure: Pressure, policy: Policy) -> Budgets | None:
+    window = window_of(pressure, policy.window_tokens).tokens
     if window is None:
         return None
     reserved = None if pressure.header is None else pressure.header.max_tokens
-    return policies.budgets(policy, window, reserved)
+    return budgets(policy, window, reserved)
 
 
-def _below(budgets: Budgets) -> Callable[[Pressure], bool]:
-    return lambda pressure: pressure.total_tokens < budgets.threshold_tokens
+def _size(session: Session, pressure: Pressure) -> Size:
+    return Size(
+        generation=session.replace_generation,
+        tokens=pressure.total_tokens,
+        surface_tokens=pressure.surface_tokens,
+        items=session.items(),
+    )
 
 
-def _reason_not_to(total_tokens: int, budgets: Budgets | None, force: bool) -> str:
-    if force:
+def _reason_not_to(total_tokens: int, allowed: Budgets | None, wishes: Wishes) -> str:
+    if wishes.force:
         return ""
-    if budgets is None:
+    if allowed is None:
         return NO_WINDOW
-    return BELOW if total_tokens < budgets.threshold_tokens else ""
+    return BELOW if total_tokens < allowed.threshold_tokens else ""
 
 
-def _attempt(backend: Backend, bench: Workbench) -> tuple[Claim | None, BaseException | None]:
-    """A backend is foreign code: whatever it raises is a failed attempt, not our caller's trouble."""
+def _error_of(backend: Backend, ran: Ran, timeout_seconds: float) -> BaseException | None:
+    if ran.timed_out:
+        return BackendFailed(
+            backend.name, f"it did not return within {timeout_seconds:g} seconds: it was left alone"
+        )
+    return ran.error
+
+
+def _goal(before: Size, allowed: Budgets | None) -> Callable[[Pressure], bool] | None:
+    """When the backend has done enough; None where it was called below the threshold."""
+    if allowed is None or before.tokens < allowed.threshold_tokens:
+        return None
+    return lambda pressure: pressure.total_tokens < allowed.threshold_tokens
+
+
+# The file's word --------------------------------------------------------------------------------
+
+Stamp: TypeAlias = tuple[int, int, int] | None
+Settle: TypeAlias = Callable[[WritableSession, Size, Stamp], None]
+
+
+def _stamp(path: str) -> Stamp:
+    """What changes when somebody writes to the file; None where there is none to be seen."""
     try:
-        return backend.compact(bench), None
-    except Exception as fault:  # noqa: BLE001
-        return None, fault
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _settle(session: WritableSession, before: Size, stamp: Stamp) -> None:
+    """Brings the session into step with the file, which is right.
+
+    Where nobody has touched the file and memory claims nothing new, it is not read again. Raises
+    `LogError` and its kin where the file cannot be folded any more.
+    """
+    if stamp == _stamp(session.path) and session.replace_generation == before.generation:
+        return
+    reading = Reading(session.path)
+    remembered = (session.events, session.replace_generation, session.size_bytes)
+    found = (reading.events, reading.generation, reading.end_bytes)
+    now = _stamp(session.path)
+    if remembered != found or now is None or now[1] != reading.end_bytes:
+        session.resync()
+
+
+def _believe(session: WritableSession, before: Size, stamp: Stamp) -> None:
+    """A trial has no file to ask."""

@@ -45,8 +45,10 @@ def run_here(backend: Backend, bench: Workbench, timeout_seconds: float) -> Ran:
         daemon=True,
     )
     thread.start()
-    thread.join(timeout_seconds)
-    bench.revoke()
+    try:
+        thread.join(timeout_seconds)
+    finally:
+        bench.revoke()
     if thread.is_alive() or not outcome:
         return Ran(timed_out=True)
     return outcome[0]
@@ -55,8 +57,8 @@ def run_here(backend: Backend, bench: Workbench, timeout_seconds: float) -> Ran:
 def run_isolated(backend: Backend, bench: Workbench, timeout_seconds: float) -> Ran:
     """Runs the backend in a forked process, which is killed when its time is over.
 
-    The child shares our lock and writes to the same file; afterwards our session catches up with what
-    really landed. Its memory is its own: nothing that it changes there reaches us.
+    The child shares our lock and writes to the same file; afterwards our session catches up with
+    what really landed. Its memory is its own: nothing that it changes there reaches us.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -69,11 +71,11 @@ def run_isolated(backend: Backend, bench: Workbench, timeout_seconds: float) -> 
     finally:
         os.close(reading)
         status = _ended(child)
-    bench.revoke()
     try:
         bench.session.catch_up()
     except DshcError as fault:
         bench.notices.append(f"what the backend left behind cannot be read: {fault}")
+    bench.revoke()  # only now: a bracket that the child left open is seen, and closed
     return _ran(backend, answer, status)
 
 
