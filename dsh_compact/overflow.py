@@ -205,7 +205,9 @@ _BY_STATUS: Final = {
     522: Code.TIMEOUT, 524: Code.TIMEOUT,
 }  # fmt: skip
 
-_BAD_REQUEST: Final = ("invalid", "not valid", "validation", "bad request", "unprocessable")
+_BAD_REQUEST: Final = (
+    "invalid", "not valid", "validation", "bad request", "unprocessable", "unsupported",
+)  # fmt: skip
 
 
 def _by_status(status: int | None, text: str) -> Code:

@@ -131,7 +131,7 @@ CERTAIN_OTHERS: Final = (
          "в минуту", "分あたり", "분당"),
         r"(?:tokens?|requests?|calls?|queries|usage) ?(?:per|/) ?(?:min|hour|day|second)"
         r"|per[ _-]?(?:model[ _-]?)?(?:minute|day)|(?<![a-z])(?:[rti]?[tr]p[mdh]|qp[sm])(?![a-z])"
-        r"|daily (?:rate|token|request)|token[ _]rate[ _]limit|每分钟|每秒|每天"
+        r"|daily (?:rate|token|request)|token[ _]rate|每分钟|每秒|每天"
         r"|por minuto|par minute|pro minute|в минуту|分あたり|분당",
         "vanna-ai/vanna-flask#11",
     ),
@@ -564,7 +564,8 @@ LIKELY_OTHERS: Final = (
         "picture-or-file", "any", _INVALID,
         ("image", "pixel", "pdf", "file", "attachment", "audio", "video", "url", "uri", "header"),
         r"(?:image|pixel|pdf|file|attachment|audio|video|url|uri|header)s?[a-z0-9 _.:,-]{0,60}"
-        r"(?:exceed|too (?:large|long|big|many)|max)|too many (?:images|files|pdf)",
+        r"(?:exceed|too (?:large|long|big|many)|max)|too many (?:images|files|pdf)"
+        r"|exceeds? [a-z0-9 ]{0,20}(?:images|files|pages)",
         "anthropics/claude-code#4778",
     ),
     Wording(
@@ -580,7 +581,7 @@ LIKELY_OVERFLOWS: Final = (
     Wording(
         "input-too-long", "any", _CTX, ("too long", "too large", "too big"),
         r"<subject>[a-z0-9 _(),]{0,60}too (?:long|large|big)|request(?: is| was)? too long",
-        "langgenius/dify#4452", silenced_by=_OTHER_MATTERS,
+        "langgenius/dify#4452", silenced_by=_OTHER_MATTERS - {429},
     ),
     Wording(
         "tokens-over-limit", "any", _CTX, ("token",),
