@@ -16,7 +16,7 @@ from dsh_compact import policy
 from dsh_compact.events import Kind, Message
 
 LEAST_SUMMARY_TOKENS: Final = 24
-"""A summary of fewer tokens says nothing; a span that leaves no room for it is not worth folding."""
+"""A summary of fewer tokens says nothing; a span without room for it is not worth folding."""
 
 SUMMARY_SHARE: Final = 0.1
 """Most of the window that one checkpoint may take."""

@@ -82,7 +82,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         self._check_prune()
 
     def _check_tail(self) -> None:
-        """A tail that reaches the threshold would be folded, and be too much again, at every step."""
+        """A tail that reaches the threshold would be too much again at every step."""
         if self.retain_tokens is None and self.retain_ratio >= self.threshold_ratio:
             raise PolicyWrong(
                 "retain_ratio",
@@ -98,8 +98,8 @@ class Policy(Struct, frozen=True, kw_only=True):
             raise PolicyWrong(
                 "prune_threshold_characters",
                 f"{self.prune_threshold_characters} leaves no room for a head of"
-                f" {self.prune_head_characters}, a tail of {self.prune_tail_characters} and a marker"
-                f" of up to {MARKER_CHARACTERS} characters",
+                f" {self.prune_head_characters}, a tail of {self.prune_tail_characters} and a"
+                f" marker of up to {MARKER_CHARACTERS} characters",
             )
 
 
@@ -149,8 +149,8 @@ def check_tail(policy: Policy, window_tokens: int) -> None:
     if policy.retain_tokens is not None and policy.retain_tokens >= allowed.threshold_tokens:
         raise PolicyWrong(
             "retain_tokens",
-            f"{policy.retain_tokens} is not below the threshold of {allowed.threshold_tokens} tokens"
-            f" (window {window_tokens})",
+            f"{policy.retain_tokens} is not below the threshold of {allowed.threshold_tokens}"
+            f" tokens (window {window_tokens})",
         )
 
 

@@ -27,9 +27,9 @@ from dsh_compact.summarizers import Summary
 from dsh_compact.surface import Node
 
 PREAMBLE: Final = (
-    "An earlier part of this conversation was condensed into the summary below to make room. Take it"
-    " as what has already been said and done, and carry on from the messages that follow it; there is"
-    " no need to mention the summary."
+    "An earlier part of this conversation was condensed into the summary below to make room. Take"
+    " it as what has already been said and done, and carry on from the messages that follow it;"
+    " there is no need to mention the summary."
 )
 """What stands before a checkpoint's summary: written for the model that reads on."""
 
@@ -142,7 +142,7 @@ class Workbench:
         )
 
     def _tried_in_vain(self) -> frozenset[int]:
-        """What this backend's failed attempts were about, as far as nothing has touched it since."""
+        """What this backend's failed attempts were about, where nothing has touched it since."""
         tried: set[int] = set()
         for failed in self.session.turns.failed:
             if failed.backend == self._backend:
@@ -165,7 +165,7 @@ class Workbench:
         return self._messages(nodes)
 
     def standing_before(self, span: Span) -> tuple[Message, ...]:
-        """The messages in front of the span: the system prompt, where the log has one as a message."""
+        """The messages in front of the span: the system prompt, where the surface holds it."""
         nodes = list(self.session.surface)
         first = next(i for i, node in enumerate(nodes) if node.seq == span.start_seq)
         return self._messages(nodes[:first])
@@ -439,16 +439,16 @@ class Workbench:
         if left.turn != turns.turn:
             raise LogError(
                 self.session.path,
-                f"the compaction that began at seq {left.seq} was never closed, and its turn is over:"
-                " nothing may follow it",
+                f"the compaction that began at seq {left.seq} was never closed, and its turn is"
+                " over: nothing may follow it",
                 seq=left.seq,
                 remedy=f'run "dshc repair {self.session.path}"',
             )
         self.notices.append(
-            f"the compaction that began at seq {left.seq} was left open by a process that is gone: it"
-            " is closed as failed"
+            f"the compaction that began at seq {left.seq} was left open by a process that is gone:"
+            " it is closed as failed"
         )
-        self._append([encode.compaction_end(left.compaction_id, left.turn, reason)])
+        self._append([encode.compaction_end(left.compaction_id, left.turn, ABANDONED)])
 
 
 class _Bracket(NamedTuple):
