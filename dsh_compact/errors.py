@@ -27,6 +27,7 @@ class Damage(StrEnum):
     UNSUPPORTED_FORMAT = "unsupported-format"
     SEED_WRONG = "seed-wrong"
     RECORD_WRONG = "record-wrong"
+    DATA_WRONG = "data-wrong"
     RECORD_UNKNOWN_KEY = "record-unknown-key"
     PACKED_ROW_UNEQUAL = "packed-row-unequal"
     UNKNOWN_EVENT = "unknown-event"
@@ -80,6 +81,7 @@ class Damage(StrEnum):
     TITLE_WRONG = "title-wrong"
     DELIVERY_WRONG = "delivery-wrong"
     PAIR_BROKEN = "pair-broken"
+    INBOX_WRONG = "inbox-wrong"
 
 
 class DshcError(Exception):

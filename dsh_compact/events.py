@@ -201,6 +201,7 @@ class SessionHeader(Struct, frozen=True, kw_only=True):
     created_at_ms: int | None
     cwd: str | None
     is_seeded: bool = False
+    has_parent: bool = False
 
 
 class TurnStart(Struct, frozen=True, kw_only=True):

@@ -1,9 +1,10 @@
 """Which event a seq means, in a log where several processes numbered their events by themselves.
 
-A process that writes counts on from the last event that it has read. So the events of one process make
-a chain of rising seqs; a chain that begins with a seq already used forks from the one that holds the
-seq before. Each event gets a new number, its place in the order of writing, without gap or repeat; a
-seq that an event refers to is looked up in the event's own chain first, then in those it forks from.
+A process that writes counts on from the last event that it has read. So the events of one process
+make a chain of rising seqs; a chain that begins with a seq already used forks from the one that
+holds the seq before. Each event gets a new number, its place in the order of writing, without gap
+or repeat; a seq that an event refers to is looked up in the event's own chain first, then in those
+it forks from.
 
 Pure: no file, no JSON. A log that is whole is one chain whose new numbers are the old ones.
 """
@@ -13,7 +14,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 MAX_CHAINS: Final = 1_000
-"""A log with more forks than this is noise, not the work of processes; nothing more is sorted out."""
+"""A log with more forks than this is noise and not the work of processes: no more is sorted out."""
 
 
 class Arrival(Enum):
@@ -93,7 +94,7 @@ class Numbering:
         return Arrived(kind, new_seq, self._current.number, expected)
 
     def resolve(self, seq: int) -> int | None:
-        """The new number of the event that the newest event calls `seq`; None where there is none."""
+        """The new number of what the newest event calls `seq`; None where there is none."""
         chain: _Chain | None = self._current
         while chain is not None:
             found = chain.look_up(seq)

@@ -2,7 +2,8 @@
 
 Whole lines come in batches; between them, the stretches that no reader can make lines of. Where a
 frame is broken, the search goes to the next place where a frame begins and unpacks; where a line is
-beyond every limit, to its end. It knows bytes, not events, and never holds more than the reader does.
+beyond every limit, to its end. It knows bytes, not events, and never holds more than the reader
+does.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ MAX_TRIES: Final = 64
 """Places behind a broken frame that look like a frame's beginning and are tried."""
 
 MAX_TRY_BYTES: Final = 1 << 20
-"""How long a frame may be to be found behind a broken one: appends are small, and each try is dear."""
+"""How long a frame may be that is found behind a broken one: appends are small, a try is dear."""
 
 
 class Lost(Struct, frozen=True, kw_only=True):

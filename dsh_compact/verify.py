@@ -1,13 +1,14 @@
 """Verify: every byte of a log read, every rule judged, and on it goes behind the first damage.
 
-`Inspector` is the fold: a line in, its findings out; it knows no file. `verify` is the loop around it
-that reads a file to its end. Behind damage the log is read as `repair` would mend it: a stretch that
-is lost is passed over, events whose seqs are wrong get the numbers that they should have had.
+`Inspector` is the fold: a line in, its findings out; it knows no file. `verify` is the loop around
+it that reads a file to its end. Behind damage the log is read as `repair` would mend it: a stretch
+that is lost is passed over, events whose seqs are wrong get the numbers that they should have had.
 """
 
 import os
 from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, structs
@@ -16,12 +17,12 @@ from dsh_compact import tokens
 from dsh_compact.codec import identity_of
 from dsh_compact.codec.audit import Audited, audit, audit_header
 from dsh_compact.codec.renumber import renumber
-from dsh_compact.conduct import Breach, Conduct
 from dsh_compact.damage import TABLE, Consequence, Finding, Severity
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import FORMATS, Place, SurfaceChange
 from dsh_compact.numbering import Arrival, Arrived, Numbering
 from dsh_compact.reader import SESSION_FILES, Batch, LogReader, find_log
+from dsh_compact.rules import Breach, Rules, View
 from dsh_compact.salvage import Lost, pieces
 from dsh_compact.surface import Node, Surface
 
@@ -34,8 +35,8 @@ _SHORTEST_CUT: Final = 2
 class Report(Struct, frozen=True, kw_only=True):
     """What a log was found to be; `format` and `session_id` are None where no header says so.
 
-    `findings` are damage and `warnings` are not, each in the order of the log; `untold` counts those
-    beyond `MAX_FINDINGS`. `lines` counts the header too.
+    `findings` are damage and `warnings` are not, each in the order of the log; `untold` counts
+    those beyond `MAX_FINDINGS`. `lines` counts the header too.
     """
 
     path: str
@@ -75,14 +76,14 @@ class Inspector:
     """The fold over a log's lines, in order; see `feed`, `lose` and `report`."""
 
     def __init__(self, read: Callable[[Place], bytes]) -> None:
-        """`read` gives the record at a place again; it is asked only for results that are pruned."""
+        """`read` gives the record at a place again; only results that are pruned are asked for."""
         self._read = read
         self._version: int | None = None
         self._session_id: str | None = None
         self._header_line: int | None = None
         self._numbering = Numbering()
         self._surface = Surface()
-        self._conduct: Conduct | None = None
+        self._rules: Rules | None = None
         self._prices: dict[int, int] = {}
         self._times = array("q")
         self._digests = array("q")
@@ -93,6 +94,7 @@ class Inspector:
         self._lost_frame = False
         self._last_turn_end_line = 0
         self._header_missing = False
+        self._newest_type = ""
         self.lines = 0
 
     # In -------------------------------------------------------------------------------------------
@@ -107,9 +109,8 @@ class Inspector:
     def feed(self, line: bytes, place: Place) -> None:
         """One line, the next of the log."""
         self.lines += 1
-        if self._version is None:
-            if self._begin(line, place):
-                return
+        if self._version is None and self._begin(line, place):
+            return
         self._take(line, place)
 
     def lose(self, lost: Lost) -> None:
@@ -127,16 +128,11 @@ class Inspector:
         if header is not None and version is not None:
             self._version, self._session_id = version, header.id
             self._header_line = self.lines
-            self._conduct = Conduct(
-                version,
-                header.id,
-                is_seeded=header.is_seeded,
-                has_parent=b'"parentSession"' in line,
-            )
+            self._rules = Rules(header, version)
             return True
         self._version = FORMATS[-1]
         self._header_missing = True
-        self._conduct = Conduct(self._version, None, has_parent=True)
+        self._rules = Rules(None, self._version)
         return audit(line, self._version, self.lines).seq is None
 
     # Events ---------------------------------------------------------------------------------------
@@ -154,21 +150,20 @@ class Inspector:
             return
         digest = hash(line)
         if self._is_copy(claimed, digest):
-            self._add_seq(
-                record, Damage.SEQ_REPEATED, f"seq {claimed} again: the same record twice"
-            )
+            self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again: the same record twice")
             return
         arrived = self._numbering.arrive(claimed, record.count)
         if arrived is None:
-            self._add_seq(record, Damage.SEQ_REPEATED, f"seq {claimed} again, one fork too many")
+            self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again, one fork too many")
             return
         self._judge_seq(record, arrived)
         self._note(record, digest)
+        self._newest_type = record.type
         if not self._numbering.is_identity:
             record = self._renumbered(line, record, arrived)
         for damage, problem in record.faults:
-            self._add(damage, problem, line=self.lines, seq=claimed, byte=_byte(place))
-        self._fold(record, claimed)
+            self._add_at(record, damage, problem)
+        self._fold(record)
 
     def _renumbered(self, line: bytes, record: Audited, arrived: Arrived) -> Audited:
         """The record as it would stand in a log whose numbers are right."""
@@ -177,23 +172,21 @@ class Inspector:
             return structs.replace(record, seq=arrived.seq)
         moved = renumber(line, self._version, arrived.seq, self._numbering.resolve)
         again = audit(moved, self._version, record.line, record.place)
-        return structs.replace(again, faults=record.faults)
+        return structs.replace(again, claimed_seq=record.claimed_seq, faults=record.faults)
 
-    def _fold(self, record: Audited, claimed: int) -> None:
-        assert self._conduct is not None
-        found = self._conduct.judge(record, self._surface, self._price)
-        before = self._surface
+    def _fold(self, record: Audited) -> None:
+        assert self._rules is not None
+        found = self._rules.judge(record, View(self._surface, self._price))
         if isinstance(record.event, SurfaceChange):
             try:
-                self._surface = before.extend(record.event, self._recall)
+                self._surface = self._surface.extend(record.event, self._recall)
             except RuleBroken as fault:
                 if fault.damage not in dict(record.faults):
                     found.insert(0, Breach(record, fault.damage, fault.problem))
         if record.message is not None:
             self._prices[record.message.seq] = tokens.price_message(record.message.message)
-        found += self._conduct.accept(record, before)
-        for breach in found:
-            self._add_breach(breach, claimed if breach.record is record else None)
+        for breach in (*found, *self._rules.accept(record)):
+            self._add_breach(breach)
 
     def _price(self, node: Node) -> int | None:
         return self._prices.get(node.seq)
@@ -212,21 +205,19 @@ class Inspector:
             if not frame and claimed - expected != lost:
                 missing = "" if claimed == expected + 1 else f"–{claimed - 1}"
                 problem = f"seq {expected}{missing} missing: {claimed} comes next"
-                self._add_seq(record, Damage.SEQ_GAP, problem)
+                self._add_at(record, Damage.SEQ_GAP, problem)
         elif arrived.kind is Arrival.FORK:
             self._judge_fork(record, claimed, expected)
 
     def _judge_fork(self, record: Audited, claimed: int, expected: int) -> None:
         back = expected - claimed
-        assert self._conduct is not None
-        before = self._conduct.before
-        resumed = before is not None and before.type == "session/end-seed"
+        resumed = self._newest_type == "session/end-seed"
         if back >= _SHORTEST_CUT and (resumed or record.type == "session/end-seed"):
             problem = f"seq falls back by {back} after a resume, to {claimed}: the last events were"
-            self._add_seq(record, Damage.SEQ_BACKWARDS, f"{problem} not read by who goes on")
+            self._add_at(record, Damage.SEQ_BACKWARDS, f"{problem} not read by who goes on")
             return
         problem = f"seq {claimed} again, where {expected} must come{self._writers(record)}"
-        self._add_seq(record, Damage.SEQ_REPEATED, problem)
+        self._add_at(record, Damage.SEQ_REPEATED, problem)
 
     def _writers(self, record: Audited) -> str:
         """When the two that gave the same number wrote, as far as their records tell."""
@@ -253,14 +244,14 @@ class Inspector:
         """All that was found; nothing can be fed afterwards."""
         if self._version is None:
             self._add(Damage.HEADER_MISSING, "the log is empty", line=1, byte=0)
-        elif self._conduct is not None:
-            for breach in self._conduct.end(self._surface, self._price):
-                self._add_breach(breach, None)
-            if self._conduct.is_seeded and not self._conduct.has_inherited and self._version == 4:
+        elif self._rules is not None:
+            for breach in self._rules.end(View(self._surface, self._price)):
+                self._add_breach(breach)
+            if self._rules.citations.lacks_inherited:
                 problem = "the header says that events are inherited, and none is marked so"
                 self._add(Damage.SEED_WRONG, problem, line=self._header_line, byte=0)
         self._judge_folder(path)
-        told = sorted(map(self._with_consequence, self._findings), key=_order)
+        told = self._with_consequences()
         return Report(
             path=path,
             format=None if self._header_missing else self._version,
@@ -275,22 +266,19 @@ class Inspector:
 
     def _judge_folder(self, path: str) -> None:
         """In the harness's own folders, the session's folder bears its id."""
-        folder, name = os.path.split(os.path.abspath(path))
-        project = os.path.basename(os.path.dirname(folder))
-        kept = name in SESSION_FILES and project.startswith("--") and project.endswith("--")
-        if kept and self._session_id not in (None, os.path.basename(folder)):
-            named = os.path.basename(folder)
+        log = Path(path).absolute()
+        project, named = log.parent.parent.name, log.parent.name
+        kept = log.name in SESSION_FILES and project.startswith("--") and project.endswith("--")
+        if kept and self._session_id not in (None, named):
             problem = f"the header names the session {self._session_id!r:.60}, the folder {named!r}"
             self._add(Damage.HEADER_ID_DIFFERS, problem, line=self._header_line, byte=0)
 
-    def _add_breach(self, breach: Breach, claimed: int | None) -> None:
-        record = breach.record
-        seq = record.seq if claimed is None else claimed
-        byte = _byte(record.place)
-        self._add(breach.damage, breach.problem, line=record.line, seq=seq, byte=byte)
+    def _add_breach(self, breach: Breach) -> None:
+        self._add_at(breach.record, breach.damage, breach.problem)
 
-    def _add_seq(self, record: Audited, damage: Damage, problem: str) -> None:
-        self._add(damage, problem, line=record.line, seq=record.seq, byte=_byte(record.place))
+    def _add_at(self, record: Audited, damage: Damage, problem: str) -> None:
+        byte = _byte(record.place)
+        self._add(damage, problem, line=record.line, seq=record.claimed_seq, byte=byte)
 
     def _add(
         self,
@@ -309,16 +297,27 @@ class Inspector:
         )
         self._findings.append(finding)
 
-    def _with_consequence(self, finding: Finding) -> Finding:
+    def _with_consequences(self) -> list[Finding]:
+        """In the log's order, each with what it means for this log."""
+        findings = sorted(self._findings, key=_order)
+        cut = next((x.line for x in findings if self._is_cut(x)), None)
+        return [structs.replace(x, consequence=self._consequence(x, cut)) for x in findings]
+
+    def _is_cut(self, finding: Finding) -> bool:
+        """Whether the harness ends its reading there and goes on without the rest."""
+        return (
+            TABLE[finding.code].consequence is Consequence.CUT
+            and finding.line is not None
+            and finding.line > self._last_turn_end_line
+        )
+
+    def _consequence(self, finding: Finding, cut_line: int | None) -> str:
         consequence = TABLE[finding.code].consequence
-        text = str(consequence)
-        if consequence is Consequence.CUT and finding.line is not None:
-            if self._last_turn_end_line > finding.line:
-                text = str(Consequence.REFUSED)
-            else:
-                count = self.lines - finding.line + 1
-                text = f"the harness opens the session and silently drops the last {count} records"
-        return structs.replace(finding, consequence=text)
+        if cut_line is not None and finding.line is not None and finding.line >= cut_line:
+            count = self.lines - cut_line + 1
+            dropped = "the last record" if count == 1 else f"the last {count} records"
+            return f"the harness opens the session and drops {dropped} without a word"
+        return str(Consequence.REFUSED if consequence is Consequence.CUT else consequence)
 
 
 def _byte(place: Place) -> int:

@@ -36,11 +36,11 @@ def command(
 ) -> int:
     """Find damage: every byte is read, every rule judged, and on it goes behind the first finding.
 
-    Each finding has a stable code, its line, seq and byte, what it means for the session, and whether
-    "dshc repair" can mend it. What the harness puts in order by itself is a warning. Several logs, or
-    a folder of them, make a table, worst first. Nothing is written. The exit code is 0 where
-    nothing was found, 1 where something was (with --strict a warning is enough), and 4 where a log
-    can't be read.
+    Each finding has a stable code, its line, seq and byte, what it means for the session, and
+    whether "dshc repair" can mend it. What the harness puts in order by itself is a warning.
+    Several logs, or a folder of them, make a table, worst first. Nothing is written. The exit code
+    is 0 where nothing was found, 1 where something was (with --strict a warning is enough), and 4
+    where a log can't be read.
     """
     paths = [path for log in options.logs_or_demo(logs, demo=demo) for path in find_logs(str(log))]
     alone = len(paths) == 1

@@ -1,8 +1,9 @@
-"""One record as a judge wants it: its event, the facts that other records depend on, all its faults.
+"""One record as a judge wants it: its event, the facts that other records depend on, all its
+faults.
 
-`decode` stops at the first fault and reads no more than a fold needs; an audit goes on and reads every
-byte. What decoding refuses is always among the faults, so a log that audits clean decodes. What
-depends on earlier records is judged elsewhere.
+`decode` stops at the first fault and reads no more than a fold needs; an audit goes on and reads
+every byte. What decoding refuses is always among the faults, so a log that audits clean decodes.
+What depends on earlier records is judged elsewhere.
 """
 
 from collections.abc import Callable
@@ -15,13 +16,22 @@ from dsh_compact.codec.decode import decode, decode_request_header, decode_surfa
 from dsh_compact.codec.shapes import Json, Wrong
 from dsh_compact.codec.types import KNOWN_TYPES, PACKED_TYPES, SURFACE_KINDS
 from dsh_compact.errors import Damage, RuleBroken
-from dsh_compact.events import FORMATS, NOWHERE, Event, Other, Place, SessionHeader, SurfaceEvent
+from dsh_compact.events import (
+    FORMATS,
+    NOWHERE,
+    Event,
+    Other,
+    Place,
+    SessionHeader,
+    SurfaceEvent,
+    ToolCall,
+)
 
 # What other records depend on -------------------------------------------------------------------
 
 
 class Title(Struct, frozen=True, kw_only=True):
-    """A title, or the request for one: the messages that it cites; `by_user` where a human gave it."""
+    """A title, or the request for one: what it cites; `by_user` where a human gave it."""
 
     message_seqs: tuple[int, ...]
     by_user: bool
@@ -86,6 +96,15 @@ class Route(Struct, frozen=True, kw_only=True):
     provider: str
 
 
+class Splice(Struct, frozen=True, kw_only=True):
+    """The list of waiting messages `target` changes: some leave, others come in their place."""
+
+    target: str
+    start: int
+    removed_count: int
+    inserted_ids: tuple[str, ...]
+
+
 class Catalogued(Struct, frozen=True, kw_only=True):
     """A child session enters the catalogue."""
 
@@ -102,6 +121,7 @@ Detail: TypeAlias = (
     | Owner
     | Definer
     | Route
+    | Splice
     | Catalogued
     | None
 )
@@ -110,28 +130,37 @@ Detail: TypeAlias = (
 class Audited(Struct, frozen=True, kw_only=True):
     """A record, read to the last byte.
 
-    `seq` is what it claims, None where it claims none, `count` how many seqs it stands for. `event` is
-    None where the record cannot take part in any fold, `message` where it is no surface event or its
-    message cannot be read. `line` counts from 1.
+    `seq` is None where it claims none; `claimed_seq` is what it claimed before it was renumbered;
+    `count` is how many seqs it stands for. `event` is None where the record cannot take part in any
+    fold, `message` where it is no surface event or its message cannot be read. `line` counts from
+    1.
     """
 
     line: int
     place: Place
     type: str = ""
     seq: int | None = None
+    claimed_seq: int | None = None
     count: int = 1
     time_ms: int | None = None
     turn: int | None = None
     step: int | None = None
     event: Event | None = None
     message: SurfaceEvent | None = None
+    calls: tuple[ToolCall, ...] = ()
+    answered: str | None = None
+    source_kind: str | None = None
     error_code: str | None = None
     detail: Detail = None
     faults: tuple[Wrong, ...] = ()
 
+    def slim(self) -> "Audited":
+        """The same without what is large: for those who keep many."""
+        return structs.replace(self, event=None, message=None, detail=None, faults=())
+
 
 def audit(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Audited:
-    """The record in `line`, which is the log's line `number`; raises nothing, whatever the bytes."""
+    """The record in `line`, the log's line `number`; raises nothing, whatever the bytes."""
     try:
         value = wire.load(line)
     except RuleBroken as fault:
@@ -145,7 +174,8 @@ def audit(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Aud
     if not shapes.is_count(seq):
         wrong = (Damage.RECORD_WRONG, f"{kind:.60} has no seq")
         return Audited(line=number, place=place, type=kind, faults=(wrong,))
-    return _audit_record(line, value, version, Audited(line=number, place=place, type=kind, seq=seq))
+    bare = Audited(line=number, place=place, type=kind, seq=seq, claimed_seq=seq)
+    return _audit_record(line, value, version, bare)
 
 
 def audit_header(line: bytes) -> tuple[SessionHeader | None, int | None, list[Wrong]]:
@@ -166,10 +196,10 @@ def _audit_record(line: bytes, value: Json, version: int, bare: Audited) -> Audi
     if kind in PACKED_TYPES:
         count = event.count if isinstance(event, Other) else 1
         return structs.replace(bare, event=event, count=count, faults=tuple(faults))
-    faults += shapes.check_envelope(value, version)
+    envelope = list(shapes.check_envelope(value, version))
     data = value.get("data")
     if not isinstance(data, dict):
-        return Audited(**base, faults=tuple(_once(faults)))
+        return structs.replace(bare, faults=_sorted_out(faults, envelope))
     message = None
     if kind in SURFACE_KINDS[version]:
         faults += shapes.check_sources(value)
@@ -189,9 +219,12 @@ def _audit_record(line: bytes, value: Json, version: int, bare: Audited) -> Audi
         step=_whole(data.get("step")),
         event=event,
         message=message,
+        calls=_calls(data) if kind == "assistant/message" else (),
+        answered=_answered(data) if kind == "tool/result" else None,
+        source_kind=_source_kind(data),
         error_code=_error_code(data),
         detail=detail,
-        faults=tuple(_once(faults)),
+        faults=_sorted_out(faults, envelope),
     )
 
 
@@ -206,15 +239,19 @@ def _caught(faults: list[Wrong], read: Callable[[], Any]) -> Any:
     return None
 
 
-def _once(faults: list[Wrong]) -> list[Wrong]:
-    """Each code once, with its first reason: several checks may see one fault."""
-    told: dict[Damage, str] = {}
+def _sorted_out(faults: list[Wrong], envelope: list[Wrong]) -> tuple[Wrong, ...]:
+    """Each code once, with its first reason: several checks may see one fault.
+
+    Where the envelope is right, what decoding refuses is the data.
+    """
+    told: dict[Damage, str] = dict(reversed(envelope))
+    in_data = Damage.RECORD_WRONG not in told
     for damage, problem in faults:
-        told.setdefault(damage, problem)
-    precise = told.keys() - {Damage.RECORD_WRONG}
-    if Damage.RECORD_WRONG in told and precise & _MORE_PRECISE:
-        del told[Damage.RECORD_WRONG]
-    return list(told.items())
+        is_data = in_data and damage is Damage.RECORD_WRONG
+        told.setdefault(Damage.DATA_WRONG if is_data else damage, problem)
+    if told.keys() & _MORE_PRECISE:
+        told.pop(Damage.DATA_WRONG, None)
+    return tuple(told.items())
 
 
 _MORE_PRECISE: Final = frozenset(
@@ -225,13 +262,46 @@ _MORE_PRECISE: Final = frozenset(
         Damage.TITLE_WRONG,
         Damage.DELIVERY_WRONG,
         Damage.PAIR_BROKEN,
+        Damage.INBOX_WRONG,
     }
 )
-"""Codes that say what a decoder only calls a wrong record."""
+"""Codes that say what a decoder only calls wrong data."""
 
 
 def _whole(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _content(data: Json) -> list[Json]:
+    message = data.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    blocks = content if isinstance(content, list) else []
+    return [block for block in blocks if isinstance(block, dict)]
+
+
+def _calls(data: Json) -> tuple[ToolCall, ...]:
+    """The calls that a message asks for; told even where the rest of it cannot be read."""
+    return tuple(
+        ToolCall(id=block["id"], name=block["name"], arguments=block["arguments"])
+        for block in _content(data)
+        if block.get("type") == "tool-call"
+        and all(isinstance(block.get(key), str) for key in ("id", "name", "arguments"))
+    )
+
+
+def _answered(data: Json) -> str | None:
+    """The call that a result answers; formats 0 and 3 name it in the block around the content."""
+    holders = [block for block in _content(data) if block.get("type") == "tool-result"]
+    message = data.get("message")
+    holder = holders[0] if len(holders) == 1 else message
+    call_id = holder.get("toolCallId") if isinstance(holder, dict) else None
+    return call_id if isinstance(call_id, str) else None
+
+
+def _source_kind(data: Json) -> str | None:
+    source = data.get("source")
+    kind = source.get("kind") if isinstance(source, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _error_code(data: Json) -> str | None:
@@ -272,8 +342,11 @@ def _title(kind: str, data: Json) -> Title:
     )
 
 
-def _delivery(kind: str, data: Json) -> Delivery | None:
-    if data.get("sessionFormatVersion", 0) != FORMATS[-1]:
+def _delivery(_: str, data: Json) -> Delivery | None:
+    version = data.get("sessionFormatVersion", 0)
+    if not shapes.is_count(version):
+        raise RuleBroken(Damage.DELIVERY_WRONG, "sessionFormatVersion is no count")
+    if version != FORMATS[-1]:
         return None  # another format's seqs, which nobody can check here
     if not shapes.is_count(data.get("throughSeq")):
         raise RuleBroken(Damage.DELIVERY_WRONG, "throughSeq is no seq")
@@ -287,6 +360,20 @@ def _command(kind: str, data: Json) -> Command:
         command_id=_text(data, "commandId", Damage.PAIR_BROKEN),
         is_done=kind == "command/done",
         source_seq=_whole(source),
+    )
+
+
+def _splice(_: str, data: Json) -> Splice:
+    inserted, removed = data.get("inserted"), data.get("removedCount", 0)
+    if not shapes.is_count(data.get("start")) or not shapes.is_count(removed):
+        raise RuleBroken(Damage.INBOX_WRONG, "start or removedCount is no count")
+    if not isinstance(inserted, list) or not all(isinstance(one, dict) for one in inserted):
+        raise RuleBroken(Damage.INBOX_WRONG, "inserted is no list of messages")
+    return Splice(
+        target=_text(data, "target", Damage.INBOX_WRONG),
+        start=data["start"],
+        removed_count=removed,
+        inserted_ids=tuple(str(one.get("id")) for one in inserted),
     )
 
 
@@ -312,7 +399,7 @@ def _dispatch(kind: str, data: Json) -> Dispatch:
     )
 
 
-def _owner(kind: str, data: Json) -> Owner:
+def _owner(_: str, data: Json) -> Owner:
     command_id = data.get("sourceCommandId")
     return Owner(command_id=command_id if isinstance(command_id, str) else None)
 
@@ -322,12 +409,12 @@ def _checkpoint(kind: str, data: Json) -> Owner | None:
     return _owner(kind, source) if isinstance(source, dict) else None
 
 
-def _definer(kind: str, data: Json) -> Definer | None:
+def _definer(_: str, data: Json) -> Definer | None:
     seq = _whole(data.get("headerSeq"))
     return None if seq is None else Definer(header_seq=seq)
 
 
-def _catalogued(kind: str, data: Json) -> Catalogued | None:
+def _catalogued(_: str, data: Json) -> Catalogued | None:
     child_id = data.get("childId")
     return Catalogued(child_id=child_id) if isinstance(child_id, str) else None
 
@@ -336,6 +423,7 @@ _DETAILS: Final[dict[str, Callable[[str, Json], Detail]]] = {
     "session/title": _title,
     "session/title-llm-request": _title,
     "session-log-deepseek/delivery-accepted": _delivery,
+    "agent/inbox/spliced": _splice,
     "command/run": _command,
     "command/done": _command,
     "llm/retry": _retry,

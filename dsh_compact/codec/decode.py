@@ -85,6 +85,7 @@ def decode_header(line: bytes) -> SessionHeader:
         created_at_ms=None if header.created_at is None else int(header.created_at),
         cwd=header.cwd,
         is_seeded=header.is_seeded,
+        has_parent=header.parent_session is not UNSET,
     )
 
 
@@ -272,16 +273,21 @@ _KNOWN_BLOCKS: Final = frozenset({"text", "reasoning", "tool-call", "tool-result
 def _message(raw: Raw | Any) -> Message:
     if raw is UNSET:
         raise RuleBroken(Damage.RECORD_WRONG, "there is no message")
-    shaped: wire.Message | wire.RawMessage
     try:
-        shaped = wire.read(raw, wire.Message)
-        if all(_is_known(block) for block in shaped.content):
-            return _envelope(shaped, tuple(map(_block, shaped.content)))
+        if (message := message_of(wire.read(raw, wire.Message))) is not None:
+            return message
     except RuleBroken as fault:
         if fault.damage is not Damage.RECORD_WRONG:
             raise
     shaped = wire.read(raw, wire.RawMessage)
     return _envelope(shaped, tuple(map(_block_of_any_kind, shaped.content)))
+
+
+def message_of(shaped: wire.Message) -> Message | None:
+    """The message; None where a block is of a kind that nobody has listed."""
+    if not all(map(_is_known, shaped.content)):
+        return None
+    return _envelope(shaped, tuple(map(_block, shaped.content)))
 
 
 def _is_known(block: wire.Block) -> bool:

@@ -1,11 +1,12 @@
 """Other numbers for a record: its own seq, every seq that it refers to, its turn.
 
-What carries no number is copied byte for byte: a record is taken apart at its first and second level
-only, and put together again. The tables say where numbers stand; a type that they don't name carries
-none that we know of.
+What carries no number is copied byte for byte: a record is taken apart at its first and second
+level only, and put together again. The tables say where numbers stand; a type that they don't name
+carries none that we know of.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -79,7 +80,7 @@ def _sources(entries: list[Any], resolve: Resolve) -> list[Any]:
             if found is not None:
                 moved[found] = None
     seqs = list(moved)
-    if plain or any(left >= right for left, right in zip(seqs, seqs[1:], strict=False)):
+    if plain or any(left >= right for left, right in pairwise(seqs)):
         return seqs
     return _as_ranges(seqs)
 
@@ -198,7 +199,7 @@ _MOVERS: Final[dict[str, dict[str, Mover]]] = {
 """Where seqs stand in the data, by type and key."""
 
 
-# Taking apart and putting together ------------------------------------------------------------------
+# Taking apart and putting together -------------------------------------------------------------
 
 
 def _parts(raw: bytes) -> dict[str, Raw]:

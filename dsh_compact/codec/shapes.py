@@ -1,8 +1,8 @@
 """What a record alone must keep, field by field, beyond what decoding it demands.
 
-Each check takes parsed JSON and yields (code, problem) for all that is wrong with it. Strictness goes
-by format: what release 0.2.1 refuses was tried on format 4; of the formats before, only what their
-own logs agree in is demanded. What depends on other records is not known here.
+Each check takes parsed JSON and yields (code, problem) for all that is wrong with it. Strictness
+goes by format: what release 0.2.1 refuses was tried on format 4; of the formats before, only what
+their own logs agree in is demanded. What depends on other records is not known here.
 """
 
 from collections.abc import Callable, Iterator
@@ -85,7 +85,7 @@ _HEADER_FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
 def check_envelope(record: Json, version: int) -> Iterator[Wrong]:
     """An event's keys beside its data; type and seq are known to be there."""
     if not isinstance(record.get("data"), dict):
-        yield Damage.RECORD_WRONG, f"{record['type']:.60} has no data"
+        yield Damage.DATA_WRONG, f"{record['type']:.60} has no data"
     if version != 4:
         return
     for key in record:
@@ -154,7 +154,7 @@ def check_message(record: Json, version: int) -> Iterator[Wrong]:
     if version == 4:
         if not foreign:
             yield from _check_source(kind, message, source)
-        yield from _check_kind(kind, data, message, source)
+        yield from _check_kind(record, message, source)
 
 
 def _check_block(block: Any, version: int) -> Iterator[Wrong]:
@@ -199,21 +199,23 @@ def _check_source(kind: str, message: Json, source: Json) -> Iterator[Wrong]:
         yield Damage.MESSAGE_WRONG, f"the source of {kind} is of kind 'plugin', as before format 4"
     elif kind == "system/message" and named != "system-prompt":
         yield Damage.MESSAGE_WRONG, "the source of system/message is not 'system-prompt'"
-    elif kind == "assistant/message":
-        if (
-            named != "model"
-            or not is_text(source.get("provider"))
-            or not is_text(source.get("model"))
-        ):
-            yield (
-                Damage.MESSAGE_WRONG,
-                "the source of assistant/message names no provider and model",
-            )
+    elif kind == "assistant/message" and not _is_model(source):
+        yield Damage.MESSAGE_WRONG, "the source of assistant/message names no provider and model"
 
 
-def _check_kind(kind: str, data: Json, message: Json, source: Json) -> Iterator[Wrong]:
+def _is_model(source: Json) -> bool:
+    named = is_text(source.get("provider")) and is_text(source.get("model"))
+    return named and source["kind"] == "model"
+
+
+def _check_kind(record: Json, message: Json, source: Json) -> Iterator[Wrong]:
+    kind, data = record["type"], record["data"]
     if kind == "assistant/message":
         yield from _check_settled(kind, data)
+        if "sourceEventSeqs" in record:
+            yield Damage.MESSAGE_WRONG, "assistant/message holds its stream and has no sources"
+    elif kind == "developer/message":
+        yield from _check_additions(data, message)
     elif kind == "tool/result":
         call_id = message.get("toolCallId")
         if source.get("kind") != "tool" or not is_text(call_id) or source.get("callId") != call_id:
@@ -222,6 +224,14 @@ def _check_kind(kind: str, data: Json, message: Json, source: Json) -> Iterator[
             yield Damage.MESSAGE_WRONG, "isError is neither true nor false"
         elif "error" in data and message.get("isError") is not True:
             yield Damage.MESSAGE_WRONG, "the result has an error, and isError is not true"
+
+
+def _check_additions(data: Json, message: Json) -> Iterator[Wrong]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    adds = any(isinstance(one, dict) and one.get("type") == "tool-addition" for one in blocks)
+    if adds != ("headerSeq" in data):
+        yield Damage.MESSAGE_WRONG, "headerSeq must stand there exactly where tools are added"
 
 
 def _check_settled(kind: str, data: Json) -> Iterator[Wrong]:
@@ -237,6 +247,9 @@ def _check_settled(kind: str, data: Json) -> Iterator[Wrong]:
 def check_data(record: Json, version: int) -> Iterator[Wrong]:
     """The data of an event that is no message, where its type has demands."""
     if version == 4:
+        if "sourceEventSeqs" in record:
+            problem = f"{record['type']} is no message and must not carry sourceEventSeqs"
+            yield Damage.SURFACE_OP_FORBIDDEN, problem
         check = _DATA_CHECKS.get(record["type"])
         if check is not None:
             yield from check(record)
@@ -257,7 +270,7 @@ def _check_request_header(record: Json) -> Iterator[Wrong]:
         yield Damage.REQUEST_HEADER_WRONG, "the request header's list of tools is empty"
     if "system" in header:
         yield Damage.REQUEST_HEADER_WRONG, "the request header has a system prompt, as format 0 had"
-    if reason not in _REASONS:
+    if not isinstance(reason, str) or reason not in _REASONS:
         yield Damage.REQUEST_HEADER_WRONG, f"the request header's reason is {reason!r:.40}"
     if not _is_adapted(header.get("adapterDefaults"), config):
         yield Damage.REQUEST_HEADER_WRONG, "adapterDefaults does not fit the request header"
@@ -266,9 +279,13 @@ def _check_request_header(record: Json) -> Iterator[Wrong]:
 def _is_adapted(defaults: Any, config: Json) -> bool:
     if defaults is None:
         return True
-    return isinstance(defaults, dict) and all(
-        key in _ADAPTER_DEFAULTS and marked is True and key in config
-        for key, marked in defaults.items()
+    return (
+        isinstance(defaults, dict)
+        and defaults != {}
+        and all(
+            key in _ADAPTER_DEFAULTS and marked is True and key in config
+            for key, marked in defaults.items()
+        )
     )
 
 
@@ -280,12 +297,22 @@ def _check_summary(record: Json) -> Iterator[Wrong]:
                 yield from _check_block(block, 4)
 
 
+def _check_waiting(record: Json) -> Iterator[Wrong]:
+    inserted = record["data"].get("inserted")
+    for message in inserted if isinstance(inserted, list) else ():
+        source = message.get("source") if isinstance(message, dict) else None
+        kind = source.get("kind") if isinstance(source, dict) else None
+        if not is_text(kind) or kind == "plugin":
+            yield Damage.INBOX_WRONG, "a waiting message does not say where it comes from"
+
+
 def _check_end_seed(record: Json) -> Iterator[Wrong]:
     if record["data"].get("inherited", True) is not True:
         yield Damage.SEED_WRONG, "inherited is not true"
 
 
 _DATA_CHECKS: Final[dict[str, Callable[[Json], Iterator[Wrong]]]] = {
+    "agent/inbox/spliced": _check_waiting,
     "assistant/attempt": _check_attempt,
     "request/header": _check_request_header,
     "compaction/summary": _check_summary,

@@ -57,6 +57,7 @@ class SessionHeader(Struct, rename="camel"):
     created_at: int | float | None = None
     cwd: str | None = None
     is_seeded: bool = False
+    parent_session: Any = UNSET
 
 
 class Source(Struct, rename="camel"):
