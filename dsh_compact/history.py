@@ -310,7 +310,7 @@ def _replaced(move: _Move, session: Session) -> Replaced:
         seq=event.seq,
         kind=kind,
         shadowed_seqs=tuple(node.seq for node in shadowed),
-        tokens_before=sum(tokens.price_message(session.event(node).message) for node in shadowed),
+        tokens_before=sum(tokens.price_message(session.message(node)) for node in shadowed),
         tokens_after=tokens.price_message(event.message),
         time_ms=event.time_ms,
         compaction_id=event.message.compaction_id if kind == "summary" else None,

@@ -173,7 +173,7 @@ def count_exactly(
     nodes = tuple(session.surface)
     counted = 0
     for start in range(0, len(nodes), SLICE_NODES):
-        messages = [pieces(session.event(node).message) for node in nodes[start:][:SLICE_NODES]]
+        messages = [pieces(session.message(node)) for node in nodes[start:][:SLICE_NODES]]
         counted += count_request(messages, (), tokenizer, progress).surface_tokens
     header = count_request((), header_pieces(pressure.header), tokenizer, progress)
     return ExactCount(

@@ -22,6 +22,7 @@ from dsh_compact.codec import (
     identity_of,
 )
 from dsh_compact.codec.encode import Draft, session_header
+from dsh_compact.codec.quick import decode_message, message_in
 from dsh_compact.errors import (
     Damage,
     DamagedLog,
@@ -36,6 +37,7 @@ from dsh_compact.events import (
     NOWHERE,
     Event,
     Header,
+    Message,
     Other,
     Place,
     RequestHeader,
@@ -51,6 +53,9 @@ from dsh_compact.reader import STANDARD_INPUT, LogReader, Run, find_log
 from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
 from dsh_compact.turns import Turns
+
+HEAD_BYTES: Final = 8192
+"""So much of an answer is read first: most messages end before, and their stream is not wanted."""
 
 _HEADERS_KEPT: Final = 64
 """Decoded request headers that are kept: a log may hold one for every step."""
@@ -163,6 +168,18 @@ class Session:
         except RuleBroken as fault:
             raise DamagedLog(self.path, fault.damage, fault.problem, seq=node.seq) from None
 
+    def message(self, node: Node | SurfaceChange) -> Message:
+        """A node's message, without the rest of its event."""
+        place = node.place
+        try:
+            if node.kind == "assistant" and place.size_bytes > HEAD_BYTES:
+                found = message_in(self.line(place._replace(size_bytes=HEAD_BYTES)))
+                if found is not None:
+                    return found
+            return decode_message(self.line(place), node.kind, self.format)
+        except RuleBroken as fault:
+            raise DamagedLog(self.path, fault.damage, fault.problem, seq=node.seq) from None
+
     def price(self, node: Node | SurfaceChange) -> int:
         """Estimated tokens of a node's message."""
         return self.item(node).tokens
@@ -171,7 +188,7 @@ class Session:
         """A node as planning sees it; decoded once."""
         known = self._items.get(node.seq)
         if known is None:
-            message = self.event(node).message
+            message = self.message(node)
             known = item(node.seq, node.kind, tokens.price_message(message), message)
             self._items[node.seq] = known
         return known
