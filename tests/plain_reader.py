@@ -70,7 +70,7 @@ FOLD_RULES = {
     "header-missing": "the first record is the session's header",
     "unsupported-format": "the header's version is 0, 3 or 4",
     "bad-frame": "every frame but a torn last one unpacks, and its checksum is right",
-    "packed-row": "a packed row stands in format 0 only, with lists of fitting length",
+    "packed-row": "a packed row's lists (format 0) have fitting lengths",
     "seq-gap": "no seq is left out",
     "seq-repeated": "no seq is used twice",
     "surface-op-missing": "a surface event says what it does to the surface",
@@ -513,7 +513,7 @@ class Fold:
         """How many events a record stands for, once its seq is the one that is due."""
         if not isinstance(record.get("type"), str) or not isinstance(record.get("data"), dict):
             raise RuleError("record-shape", "an event needs a type and data")
-        packed = record["type"] in PACKED
+        packed = record["type"] in PACKED and self.header["version"] == 0
         seq, time = (record.get(f"{key}0" if packed else key) for key in ("seq", "time"))
         if not is_seq(seq):
             raise RuleError("record-shape", f"seq {seq!r:.40}")
@@ -527,8 +527,6 @@ class Fold:
             return 1
         pieces = record["data"].get(PACKED[record["type"]])
         waits = record["data"].get("dt")
-        if self.header["version"] != 0:
-            raise RuleError("packed-row", "packed rows belong to format 0")
         if not isinstance(pieces, list) or not isinstance(waits, list):
             raise RuleError("packed-row", "a list is missing")
         if not pieces or len(waits) != len(pieces) - 1:
@@ -839,7 +837,8 @@ class Ledger:
     def check(self, record: Record, fold: Fold) -> None:
         """All that one event must keep."""
         kind, data = record["type"], record["data"]
-        if kind not in KNOWN_EVENTS and kind not in PACKED and record.get("ignorable") is not True:
+        known = kind in KNOWN_EVENTS or (kind in PACKED and self.format == 0)
+        if not known and record.get("ignorable") is not True:
             raise RuleError("event-unknown", kind)
         self.check_pairs(record)
         self.check_place(record)

@@ -120,12 +120,6 @@ def spoil_format(draw: Draw, records: list[Record]) -> int:
 
 
 def spoil_packed_row(draw: Draw, records: list[Record]) -> int:
-    if version(records) != 0:
-        place = cut(records, event_place(draw, records), {"type": "text-chunks", "data": {}})
-        row = records[place]
-        row["seq0"], row["time0"] = row.pop("seq"), row.pop("time")
-        row["data"] = {"dt": [], "texts": ["x"]}
-        return place
     place = pick(draw, records, "text-chunks", "tool-call-chunks")
     waits = records[place]["data"]["dt"]
     return put(records, place, "data", "dt", value=draw(st.sampled_from([[*waits, 0], None, 3])))

@@ -376,7 +376,7 @@ class Spoiled:
     data: bytes
 
 
-RULE_FORMATS = {"system-prompt-folded": (3, 4)}
+RULE_FORMATS = {"system-prompt-folded": (3, 4), "packed-row": (0,)}
 NESTING_DEPTH = 100_000
 UNREADABLE_LINES = {
     "not-utf8": (b'{"a":"\xff"}', b"\xc0\x80", b'{"a":"\xed\xa0\xbd"}'),
