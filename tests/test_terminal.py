@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cell_len, get_character_cell_size
 
 from dsh_compact.report.terminal import cells, clip, safe, safe_block, styled
 
@@ -95,6 +95,12 @@ def test_a_style_is_there_only_with_colour() -> None:
 def test_a_clipped_text_fits(shown: str, text: str, width: int) -> None:
     """What doesn't fit is cut at a cell's edge, and an ellipsis stands there."""
     assert shown == clip(text, width)
+
+
+def test_no_character_is_taken_for_narrower_than_it_is() -> None:
+    """What is known without asking rich's table is what the table says, or more."""
+    every = map(chr, range(0x20, 0x10000))
+    assert [] == [sign for sign in every if cells(sign) < get_character_cell_size(sign)]
 
 
 @given(ANY_TEXT.map(safe), st.integers(0, 30))

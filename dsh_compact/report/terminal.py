@@ -30,6 +30,12 @@ LONGEST_CELL: Final = 8
 WIDENS: Final = "\ufe0f"
 """Asks for the character before it as an emoji, which makes a narrow one wide."""
 
+FIRST_ACCENT: Final = "\u0300"
+"""The first character that stands on another one's cell; all before it are one cell wide."""
+
+_NARROW: Final = frozenset("–—‘’“”…←↑→↓↳─│┃▏▎▍▌▋▊▉█░▒▓■□●○✓✗")
+"""Characters of one cell that our own lines use: they must not cost the import of rich."""
+
 Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan"]
 
 _SGR: Final[dict[Style, str]] = {
@@ -108,7 +114,7 @@ def clip(text: str, width_cells: int) -> str:
 
 
 def _width(character: str) -> int:
-    if character == WIDENS:
+    if character < FIRST_ACCENT or character in _NARROW or character == WIDENS:
         return 1
     from rich.cells import get_character_cell_size
 
