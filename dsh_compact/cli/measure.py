@@ -6,14 +6,14 @@ from typing import Annotated, Any
 import typer
 from msgspec import Struct, to_builtins
 
-from dsh_compact import tokenizers
+from dsh_compact import config, tokenizers
 from dsh_compact.cli import io, options
 from dsh_compact.errors import DshcError, UsageError
 from dsh_compact.measurement import Measurement, measure
-from dsh_compact.policy import DEFAULT, Policy
+from dsh_compact.policy import Policy
 from dsh_compact.reader import find_logs
 from dsh_compact.report import measure as report
-from dsh_compact.session import read_session
+from dsh_compact.session import Session, read_session
 
 EXAMPLES = """
 dshc measure session.v4.jsonl                    the bar, its parts, where the total comes from
@@ -27,7 +27,7 @@ zstdcat session.jsonl.zstd | dshc measure --json -
 class Wishes(Struct, frozen=True, kw_only=True):
     """What the options ask of every log."""
 
-    policy: Policy
+    window_tokens: int | None
     strict: bool
     tokenizer: str | None
 
@@ -60,17 +60,16 @@ def command(
 ) -> int:
     """Tell how full the window is: baseline, surface, threshold, pressure.
 
-    The window is what --window says, else what a provider's refusal said, else what the log says,
-    else what is known of a well-known model. Several logs, or a folder of them, make a table, worst
-    first; a log that can't be read is a row with its error, and the exit code is 4. With --check
-    the exit code is 1 when a log is over its threshold, and 2 when a window is unknown. Nothing is
-    written.
+    The window is what --window or the configuration says, else what a provider's refusal said, else
+    what the log says, else what is known of a well-known model. Several logs, or a folder of them,
+    make a table, worst first; a log that can't be read is a row with its error, and the exit code
+    is 4. With --check the exit code is 1 when a log is over its threshold, and 2 when a window is
+    unknown. Nothing is written.
     """
     paths = [path for log in options.logs_or_demo(logs, demo=demo) for path in find_logs(str(log))]
     if tokenizer is not None and tokenizer not in tokenizers.NAMES:
         tokenizers.load(tokenizer)  # says which there are
-    policy = DEFAULT if window is None else Policy(window_tokens=window)
-    wishes = Wishes(policy=policy, strict=strict, tokenizer=tokenizer)
+    wishes = Wishes(window_tokens=window, strict=strict, tokenizer=tokenizer)
     done = [_one(paths[0], wishes)] if len(paths) == 1 else _many(paths, wishes)
     for notice in (notice for one in done for notice in one.notices):
         io.notice(notice)
@@ -84,20 +83,27 @@ def command(
 
 def _one(path: str, wishes: Wishes) -> Measured:
     with read_session(path, strict=wishes.strict) as session:
+        policy = _policy(session, wishes.window_tokens)
         if wishes.tokenizer is None:
-            measured = measure(session, wishes.policy)
+            measured = measure(session, policy)
         else:
-            measured = _counted(session, wishes)
+            measured = _counted(session, policy, wishes.tokenizer)
         return Measured(outcome=measured, notices=(*session.notices, *_notices(measured)))
 
 
-def _counted(session: Any, wishes: Wishes) -> Measurement:
+def _policy(session: Session, window_tokens: int | None) -> Policy:
+    """What is in force for the log's provider and model; a configured window counts as a flag."""
+    header = session.newest_header
+    provider, model = (None, None) if header is None else (header.provider, header.model)
+    return config.resolve(session.path, provider, model, {"window_tokens": window_tokens}).policy
+
+
+def _counted(session: Session, policy: Policy, name: str) -> Measurement:
     from dsh_compact.cli.progress import Progress
 
-    assert wishes.tokenizer is not None
-    tokenizer = tokenizers.load(wishes.tokenizer)
+    tokenizer = tokenizers.load(name)
     with Progress(f"counting with {tokenizer.name}") as progress:
-        return measure(session, wishes.policy, tokenizer=tokenizer, progress=progress.advance)
+        return measure(session, policy, tokenizer=tokenizer, progress=progress.advance)
 
 
 def _many(paths: list[str], wishes: Wishes) -> list[Measured]:
