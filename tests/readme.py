@@ -57,7 +57,8 @@ def consoles(text: str) -> list[Console]:
 
 def play(console: Console, folder: Path, bin_folder: Path) -> list[str]:
     """Run a block's commands in one shell in `folder`; return what each printed, both streams."""
-    script = "".join(f"{command}\nprintf '{SEPARATOR}'\n" for command, _ in console.steps)
+    after = f"_code=$?; printf '{SEPARATOR}'; (exit $_code)"
+    script = "".join(f"{command}\n{after}\n" for command, _ in console.steps)
     done = subprocess.run(
         ["bash", "-c", script],
         stdout=subprocess.PIPE,
