@@ -11,7 +11,7 @@ never removed; format 0 had no such file, there the log itself is locked.
 import fcntl
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -192,10 +192,11 @@ class Journal:
         return path
 
 
-def write_new_file(path: str, pieces: Sequence[bytes], *, disk: Disk | None = None) -> None:
+def write_new_file(path: str, pieces: Iterable[bytes], *, disk: Disk | None = None) -> None:
     """A new private file with that content, flushed, its folder too; never replaces anything.
 
-    Raises `WriteFailed`, and `LogError` where something of that name exists.
+    Raises `WriteFailed`, `LogError` where something of that name exists, and what `pieces` raises;
+    there is then no such file.
     """
     disk = disk or Disk()
     try:
@@ -211,6 +212,9 @@ def write_new_file(path: str, pieces: Sequence[bytes], *, disk: Disk | None = No
     except OSError as fault:
         os.unlink(path)
         raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+    except BaseException:
+        os.unlink(path)
+        raise
     finally:
         os.close(fd)
     flush_folder(path, disk)

@@ -23,6 +23,9 @@ LOST: Final = 2**53 - 1
 MOST_RANGED: Final = 10_000_000
 """Seqs that the ranges of one list may stand for; a few bytes can name billions."""
 
+_MOST_BACK: Final = 10_000
+"""Events that may be gone in a row before a place "up to which" something was done is given up."""
+
 _SHORTEST_RANGE: Final = 3
 """The harness writes three consecutive seqs or more as a range, where the list rises throughout."""
 
@@ -50,6 +53,19 @@ def renumber(
     if data is not None:
         changed["data"] = data
     return _joined(fields, changed)
+
+
+def renumber_header(line: bytes, count: Callable[[int], int]) -> bytes:
+    """A log's header in `line`, its `seedLength` as `count` gives it: how many events, the first
+    ones, came from a seed.
+
+    The line itself where nothing changes.
+    """
+    fields = _parts(line)
+    length = wire.load(bytes(fields["seedLength"])) if "seedLength" in fields else None
+    if not isinstance(length, int) or isinstance(length, bool) or count(length) == length:
+        return line
+    return _joined(fields, {"seedLength": count(length)})
 
 
 _GONE: Final = object()
@@ -173,6 +189,14 @@ def _move_range(value: Any, resolve: Resolve) -> Any:
     return {key: _moved(seq, resolve) for key, seq in value.items()}
 
 
+def _move_back(value: Any, resolve: Resolve) -> Any:
+    """Up to where something was done: where that event is gone, up to the one before it."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return value
+    earlier = (resolve(seq) for seq in range(value, max(-1, value - _MOST_BACK), -1))
+    return next((seq for seq in earlier if seq is not None), LOST)
+
+
 def _move_targets(value: Any, resolve: Resolve) -> Any:
     if not isinstance(value, list):
         return value
@@ -187,6 +211,7 @@ def _move_targets(value: Any, resolve: Resolve) -> Any:
 Mover = Callable[[Any, Resolve], Any]
 _SHADOW: Final[dict[str, Mover]] = {"shadowedRange": _move_range, "shadowedSeqs": _move_shadow}
 _MOVERS: Final[dict[str, dict[str, Mover]]] = {
+    "compaction/start": {"shadowedRange": _move_range},
     "compaction/summary": _SHADOW,
     "compaction/prune": _SHADOW,
     "session/title": {"messageSeqs": _move_list},
@@ -194,7 +219,7 @@ _MOVERS: Final[dict[str, dict[str, Mover]]] = {
     "developer/message": {"headerSeq": _moved},
     "command/done": {"sourceEventSeq": _moved},
     "image/offload": {"targets": _move_targets},
-    _DELIVERY: {"throughSeq": _moved},
+    _DELIVERY: {"throughSeq": _move_back},
 }
 """Where seqs stand in the data, by type and key."""
 
