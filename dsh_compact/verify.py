@@ -20,11 +20,11 @@ from dsh_compact.codec.renumber import renumber
 from dsh_compact.damage import TABLE, Consequence, Finding, Severity
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import FORMATS, Place, SurfaceChange
-from dsh_compact.numbering import Arrival, Arrived, Numbering
 from dsh_compact.reader import SESSION_FILES, Batch, LogReader, find_log
 from dsh_compact.rules import Breach, Rules, View
 from dsh_compact.salvage import Lost, pieces
 from dsh_compact.surface import Node, Surface
+from dsh_compact.writers import Arrival, Arrived, Writers
 
 MAX_FINDINGS: Final = 1_000
 """So many findings are told one by one; what more there are is counted. Nobody reads them all."""
@@ -81,7 +81,7 @@ class Inspector:
         self._version: int | None = None
         self._session_id: str | None = None
         self._header_line: int | None = None
-        self._numbering = Numbering()
+        self._writers = Writers()
         self._surface = Surface()
         self._rules: Rules | None = None
         self._prices: dict[int, int] = {}
@@ -152,14 +152,14 @@ class Inspector:
         if self._is_copy(claimed, digest):
             self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again: the same record twice")
             return
-        arrived = self._numbering.arrive(claimed, record.count)
+        arrived = self._writers.arrive(record)
         if arrived is None:
             self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again, one fork too many")
             return
         self._judge_seq(record, arrived)
         self._note(record, digest)
         self._newest_type = record.type
-        if not self._numbering.is_identity:
+        if not self._writers.is_identity:
             record = self._renumbered(line, record, arrived)
         for damage, problem in record.faults:
             self._add_at(record, damage, problem)
@@ -170,7 +170,7 @@ class Inspector:
         assert self._version is not None
         if record.event is None:
             return structs.replace(record, seq=arrived.seq)
-        moved = renumber(line, self._version, arrived.seq, self._numbering.resolve)
+        moved = renumber(line, self._version, arrived.seq, self._writers.resolve)
         again = audit(moved, self._version, record.line, record.place)
         return structs.replace(again, claimed_seq=record.claimed_seq, faults=record.faults)
 
@@ -216,12 +216,12 @@ class Inspector:
             problem = f"seq falls back by {back} after a resume, to {claimed}: the last events were"
             self._add_at(record, Damage.SEQ_BACKWARDS, f"{problem} not read by who goes on")
             return
-        problem = f"seq {claimed} again, where {expected} must come{self._writers(record)}"
+        problem = f"seq {claimed} again, where {expected} must come{self._apart(record)}"
         self._add_at(record, Damage.SEQ_REPEATED, problem)
 
-    def _writers(self, record: Audited) -> str:
+    def _apart(self, record: Audited) -> str:
         """When the two that gave the same number wrote, as far as their records tell."""
-        first = next(iter(self._numbering.all_of(record.seq or 0)), None)
+        first = next(iter(self._writers.all_of(record.seq or 0)), None)
         if first is None or first >= len(self._times) or record.time_ms is None:
             return ""
         apart = (record.time_ms - self._times[first]) / 1000
@@ -229,9 +229,9 @@ class Inspector:
 
     def _is_copy(self, seq: int, digest: int) -> bool:
         """Whether this very record stands in the log already, under the same seq."""
-        if seq >= self._numbering.due_seq:
+        if seq >= self._writers.due_seq:
             return False
-        return any(self._digests[at] == digest for at in self._numbering.all_of(seq))
+        return any(self._digests[at] == digest for at in self._writers.all_of(seq))
 
     def _note(self, record: Audited, digest: int) -> None:
         time = record.time_ms or 0
@@ -257,7 +257,7 @@ class Inspector:
             format=None if self._header_missing else self._version,
             session_id=self._session_id,
             lines=self.lines,
-            events=self._numbering.next_seq,
+            events=self._writers.next_seq,
             generation=self._surface.replace_generation,
             findings=tuple(x for x in told if x.severity is Severity.DAMAGE),
             warnings=tuple(x for x in told if x.severity is Severity.WARNING),

@@ -1,0 +1,270 @@
+"""Which process wrote which event, and which event a seq means, where several numbered alone.
+
+A process that writes counts on from the last event that it has read. So the events of one process
+make a chain of rising seqs; a chain that begins with a seq already used forks from the one that
+holds the seq before. Where two chains are due at the same seq, the event goes to the one whose
+open turn, step and calls it fits. Each event gets a new number, its place in the order of writing,
+without gap or repeat; a seq that an event refers to is looked up in the event's own chain first,
+then in those that it forks from.
+
+Pure: no file, no JSON. A log that is whole is one chain, and its new numbers are the old ones.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from enum import Enum
+from typing import Final, NamedTuple
+
+from msgspec import Struct, structs
+
+from dsh_compact.codec.audit import Audited
+from dsh_compact.events import ToolCallStarted
+
+MAX_CHAINS: Final = 1_000
+"""A log with more forks is noise and not the work of processes: no more is sorted out."""
+
+MAX_COMPARED_CHAINS: Final = 64
+"""So many of the newest chains are searched for a copy of an event: older ones write no more."""
+
+MAX_STANDS: Final = 4_096
+"""So far back a fork finds out what was open; processes meet at the end of a log."""
+
+
+class Arrival(Enum):
+    """How an event's seq stands to those before it."""
+
+    NEXT = "next"
+    GAP = "gap"
+    FORK = "fork"
+
+
+class Arrived(NamedTuple):
+    """Where an event was put: its new number, its chain, and the seq that was due."""
+
+    kind: Arrival
+    seq: int
+    chain: int
+    expected_seq: int
+
+
+# What is open in a chain --------------------------------------------------------------------------
+
+
+class Stand(Struct, frozen=True, kw_only=True):
+    """Which turn and step are open for a process, and which calls wait."""
+
+    turn: int | None = None
+    step: int | None = None
+    last_turn: int = 0
+    last_step: int = 0
+    waiting: frozenset[str] = frozenset()
+
+    def fits(self, record: Audited) -> bool | None:
+        """Whether the record goes on from here; None where nothing tells."""
+        place = (record.turn, record.step)
+        match record.type:
+            case "turn/start":
+                return self.turn is None and record.turn == self.last_turn + 1
+            case "turn/end":
+                return self.turn == record.turn and self.step is None
+            case "step/start":
+                return place == (self.turn, self.last_step + 1) and self.step is None
+            case "tool/call":
+                call_id = _call_id(record)
+                return place == (self.turn, self.step) and call_id in self.waiting
+            case "tool/result" if record.answered is not None:
+                return place == (self.turn, self.step) and record.answered in self.waiting
+            case _ if record.turn is not None and record.step is not None:
+                return place == (self.turn, self.step)
+            case _:
+                return None
+
+    def extend(self, record: Audited) -> "Stand":
+        """What is open after the record."""
+        match record.type:
+            case "turn/start":
+                return Stand(turn=record.turn, last_turn=record.turn or self.last_turn + 1)
+            case "turn/end":
+                return Stand(last_turn=self.last_turn)
+            case "step/start":
+                last = record.step or self.last_step + 1
+                return structs.replace(self, step=record.step, last_step=last, waiting=frozenset())
+            case "step/end":
+                return structs.replace(self, step=None, waiting=frozenset())
+            case "assistant/message" if record.calls:
+                asked = {call.id for call in record.calls}
+                return structs.replace(self, waiting=self.waiting | asked)
+            case "tool/result" if record.answered in self.waiting:
+                return structs.replace(self, waiting=self.waiting - {record.answered})
+            case _:
+                return self
+
+
+def _call_id(record: Audited) -> str | None:
+    return record.event.call_id if isinstance(record.event, ToolCallStarted) else None
+
+
+# Chains -------------------------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    """Consecutive seqs of one chain, and their consecutive new numbers; -1 where they have none."""
+
+    first_seq: int
+    new_seq: int
+    length: int
+
+
+class Runs:
+    """The new numbers of one chain's events, told in rising order of their seqs."""
+
+    __slots__ = ("_runs",)
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    def add(self, seq: int, new_seq: int, count: int) -> None:
+        """`count` events from `seq` on are numbered from `new_seq` on; -1: they are gone."""
+        if self._runs and self._runs[-1].first_seq >= seq:
+            self._runs.pop()  # told anew
+        last = self._runs[-1] if self._runs else None
+        if (
+            last is not None
+            and 0 <= last.new_seq == new_seq - last.length
+            and last.first_seq + last.length == seq
+        ):
+            self._runs[-1] = last._replace(length=last.length + count)
+        else:
+            self._runs.append(_Run(seq, new_seq, count))
+
+    def look_up(self, seq: int) -> int | None:
+        """The new number, -1 for an event that is gone, None for one that is not of this chain."""
+        at = bisect_right(self._runs, seq, key=_first_seq) - 1
+        if at < 0:
+            return None
+        run = self._runs[at]
+        if seq >= run.first_seq + run.length:
+            return None
+        return -1 if run.new_seq < 0 else run.new_seq + seq - run.first_seq
+
+
+def _first_seq(run: _Run) -> int:
+    return run.first_seq
+
+
+class Chain:
+    """One process's events: `number` counts the chains, `fork_seq` is the first seq of its own.
+
+    `parent` is None for the first chain only.
+    """
+
+    __slots__ = ("_stands", "fork_seq", "next_seq", "number", "parent", "runs", "stand")
+
+    def __init__(self, number: int, parent: "Chain | None", fork_seq: int) -> None:
+        self.number = number
+        self.parent = parent
+        self.fork_seq = fork_seq
+        self.next_seq = fork_seq
+        self.runs = Runs()
+        self.stand: Stand | None = Stand() if parent is None else parent.stood_at(fork_seq)
+        self._stands: deque[tuple[int, Stand]] = deque(maxlen=MAX_STANDS)
+
+    def stood_at(self, seq: int) -> Stand | None:
+        """What was open before its event `seq`; None where that is too long ago."""
+        for change_seq, stand in reversed(self._stands):
+            if change_seq < seq:
+                return stand
+        return Stand() if self.parent is None and len(self._stands) < MAX_STANDS else None
+
+    def take(self, record: Audited) -> None:
+        """Takes in what the record opens or closes."""
+        if self.stand is None or record.seq is None:
+            return
+        stand = self.stand.extend(record)
+        if stand is not self.stand:
+            self.stand = stand
+            self._stands.append((record.seq, stand))
+
+
+class Writers:
+    """All chains so far, and the numbers given; `next_seq` is the one that the next event gets.
+
+    `is_identity` until an event had to get another number than it claims. `chains` in the order of
+    their beginnings.
+    """
+
+    def __init__(self) -> None:
+        self.next_seq = 0
+        self.is_identity = True
+        self._current = Chain(0, None, 0)
+        self.chains = [self._current]
+        self._due: dict[int, list[Chain]] = {0: [self._current]}
+
+    @property
+    def due_seq(self) -> int:
+        """The seq that goes on where the newest event ended."""
+        return self._current.next_seq
+
+    def arrive(self, record: Audited) -> Arrived | None:
+        """Numbers a record, which must claim a seq; None beyond `MAX_CHAINS`."""
+        seq, expected = record.seq, self._current.next_seq
+        assert seq is not None
+        kind = Arrival.NEXT
+        waiting = self._due.get(seq)
+        if waiting:
+            self._current = self._choose(waiting, record)
+        elif seq > expected:
+            kind = Arrival.GAP
+        elif len(self.chains) < MAX_CHAINS:
+            kind = Arrival.FORK
+            self._fork(seq)
+        else:
+            return None
+        new_seq = self.next_seq
+        self._current.runs.add(seq, new_seq, record.count)
+        self._current.take(record)
+        self._move_due(self._current, seq + record.count)
+        self.next_seq += record.count
+        self.is_identity = self.is_identity and seq == new_seq
+        return Arrived(kind, new_seq, self._current.number, expected)
+
+    def resolve(self, seq: int) -> int | None:
+        """The new number of what the newest event calls `seq`; None where there is none."""
+        chain: Chain | None = self._current
+        while chain is not None:
+            found = chain.runs.look_up(seq)
+            if found is not None:
+                return found
+            chain = chain.parent
+        return None
+
+    def all_of(self, seq: int) -> list[int]:
+        """The new numbers of the events so far that claimed `seq`."""
+        found = (chain.runs.look_up(seq) for chain in self.chains[-MAX_COMPARED_CHAINS:])
+        return [new_seq for new_seq in found if new_seq is not None]
+
+    def _choose(self, waiting: list[Chain], record: Audited) -> Chain:
+        """The chain that the record goes on; the one that wrote last where nothing tells."""
+        if len(waiting) == 1:
+            return waiting[0]
+        fitting = [x for x in waiting if x.stand is not None and x.stand.fits(record)]
+        choice = fitting or waiting
+        return self._current if self._current in choice else choice[-1]
+
+    def _fork(self, seq: int) -> None:
+        parent: Chain | None = self._current
+        while parent is not None and parent.runs.look_up(seq - 1) is None:
+            parent = parent.parent
+        chain = Chain(len(self.chains), parent or self._current, seq)
+        self.chains.append(chain)
+        self._due.setdefault(seq, []).append(chain)
+        self._current = chain
+
+    def _move_due(self, chain: Chain, next_seq: int) -> None:
+        waiting = self._due.get(chain.next_seq, [])
+        if chain in waiting:
+            waiting.remove(chain)
+        if not waiting:
+            self._due.pop(chain.next_seq, None)
+        chain.next_seq = next_seq
+        self._due.setdefault(next_seq, []).append(chain)
