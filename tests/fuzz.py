@@ -193,11 +193,9 @@ def check_measure(outcome: Outcome, reading: Reading, mutant: Mutant) -> Iterato
 
 def ends_in_a_damaged_line(data: bytes) -> bool:
     """Whether the last whole line is damaged; whether it counts, the format leaves open."""
-    lines = data.split(b"\n")
-    if data[:4] == plain_reader.ZSTD_MAGIC or len(lines) < 2:
-        return False
+    lines, _, _ = plain_reader.whole_lines(data)
     try:
-        plain_reader.decode(lines[-2])
+        plain_reader.decode(lines[-1] if lines else b"")
     except plain_reader.RuleError:
         return True
     return False
