@@ -41,7 +41,7 @@ Kind: TypeAlias = Literal["summary", "prune"]
 
 
 class Undone(Struct, frozen=True, kw_only=True):
-    """A compaction that the copy is without: its own seqs in the original, and those it replaced."""
+    """A compaction that the copy is without: its seqs in the original, and those it replaced."""
 
     kind: Kind
     generation: int
@@ -65,8 +65,8 @@ class Undoing(Struct, frozen=True, kw_only=True):
 def undo(
     path: str | os.PathLike[str], copy: str | os.PathLike[str], *, generation: int | None = None
 ) -> Undoing:
-    """Writes to `copy` the log at `path` without its newest compaction, or without all that came
-    after `generation`.
+    """Writes to `copy` the log at `path` without its newest compaction: all that was pruned and
+    folded with nothing else in between; or without all that came after `generation`.
 
     Raises `NothingToUndo`, and `LogError` and its kin: unreadable, damaged, `copy` exists, or the
     rest cannot stand without the compaction. There is then no copy.
@@ -76,7 +76,7 @@ def undo(
     copied = os.fspath(copy)
     finder = _Finder()
     with read_session(path, wanted=WANTED, watch=finder) as session:
-        undone = _chosen(finder.found(session), generation, session)
+        undone = _chosen(finder, generation, session)
         gone = sorted(seq for one in undone for seq in one.seqs)
         write_new_file(copied, _Copier(session, gone, copied).pieces())
         with read_session(copied) as after:
@@ -112,15 +112,21 @@ class _Move(Struct):
 
 
 class _Finder:
-    """Watches the fold for replacements and for what was written around them."""
+    """Watches the fold for replacements and for what was written around them.
+
+    `seqs` are those of all records of compactions, failed ones too.
+    """
 
     def __init__(self) -> None:
+        self.seqs: set[int] = set()
         self._moves: list[_Move] = []
         self._start: CompactionStart | None = None
         self._announced: CompactionSummary | CompactionPrune | None = None
 
     def __call__(self, event: Event, before: Surface, after: Surface) -> None:
         """Looks at one event."""
+        if type(event) in WANTED:
+            self.seqs.add(event.seq)
         match event:
             case CompactionStart():
                 self._start = event
@@ -178,16 +184,28 @@ class _Finder:
                 return
 
 
-def _chosen(found: list[Undone], generation: int | None, session: Session) -> tuple[Undone, ...]:
+def _chosen(finder: _Finder, generation: int | None, session: Session) -> tuple[Undone, ...]:
     """What is to be undone, the newest first."""
+    found = finder.found(session)
     if generation is None:
-        chosen = found[-1:]
+        chosen = _newest_run(found, finder.seqs)
     else:
         chosen = [one for one in found if one.generation > generation]
     if not chosen:
         since = "" if generation is None else f" behind generation {generation}"
         raise NothingToUndo(session.path, f"there is no compaction{since}: nothing was written")
     return tuple(reversed(chosen))
+
+
+def _newest_run(found: list[Undone], compaction_seqs: set[int]) -> list[Undone]:
+    """The last of `found`, and those before it with nothing in between but failed attempts."""
+    run = found[-1:]
+    for earlier in reversed(found[:-1]):
+        between = range(earlier.seqs[-1] + 1, run[0].seqs[0])
+        if not compaction_seqs.issuperset(between):
+            break
+        run.insert(0, earlier)
+    return run
 
 
 # The copy -----------------------------------------------------------------------------------------

@@ -31,10 +31,11 @@ def command(
 ) -> int:
     """Write a copy of the log in which the newest compaction never happened.
 
-    The compaction's own records are left out; all others stay, those behind it under the seqs that
-    they would have had, with every reference to them. What it had folded is back on the surface.
-    The original is only read. The copy is checked as verify does, and is not there unless it is
-    whole. Exit code 1 where there is nothing to undo.
+    The newest compaction is all that was pruned and folded at one go. Its own records are left out;
+    all others stay, those behind it under the seqs that they would have had, with every reference
+    to them, and what it had folded is back on the surface. The original is only read. The copy is
+    checked as verify does, and is not there unless it is whole. Exit code 1 where there is nothing
+    to undo.
     """
     done = undo(log, output, generation=generation)
     for notice in done.notices:
