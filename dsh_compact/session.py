@@ -329,7 +329,8 @@ class Session:
     def _damaged(self, fault: RuleBroken) -> LogError:
         if fault.damage is Damage.UNSUPPORTED_FORMAT:
             return UnsupportedLog(self.path, fault.problem)
-        line = fault.line or (self._scanner.lines if self._scanner is not None else 1)
+        lines = 0 if self._scanner is None else self._scanner.lines
+        line = fault.line or lines + 1  # what is wrong with the file itself stands behind them
         return DamagedLog(self.path, fault.damage, fault.problem, line=line, seq=fault.seq)
 
 

@@ -28,7 +28,7 @@ from dsh_compact.events import (
 CHECKPOINT_OPENING: Final = "\n\n<compacted-summary>"
 CHECKPOINT_CLOSING: Final = "</compacted-summary>"
 
-_SYSTEM_PLUGIN: Final = {"kind": "plugin", "plugin": "system-prompt"}
+_SYSTEM_PLUGIN: Final = {"kind": "plugin", "plugin": "@deepseek-ai/dsh-system-prompt"}
 
 
 class Draft(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Draft(Struct, frozen=True, kw_only=True):
         return wire.dump(record)
 
 
-# Turns and steps --------------------------------------------------------------------------------
+# Turns and steps ----------------------------------------------------------------------------------
 
 
 def turn_start(turn: int) -> Draft:
@@ -103,7 +103,7 @@ def request_header(provider: str, model: str) -> Draft:
     return Draft(type="request/header", data={"header": header, "reason": "initial"})
 
 
-# Messages ---------------------------------------------------------------------------------------
+# Messages -----------------------------------------------------------------------------------------
 
 
 def system_message(
@@ -224,7 +224,7 @@ def tool_result(
     return Draft(type="tool/result", data=data, op=Append(), sources=tuple(sources))
 
 
-# A compaction -----------------------------------------------------------------------------------
+# A compaction -------------------------------------------------------------------------------------
 
 
 def compaction_start(
@@ -338,18 +338,10 @@ def pruned_result(line: bytes, content: Sequence[Block]) -> Draft:
         case _:
             data["message"]["content"] = shorter
     seq = record["seq"]
-    sources = sorted({seq, *_plain_sources(record)})
-    return Draft(type="tool/result", data=data, op=Replace(seq, seq), sources=tuple(sources))
+    return Draft(type="tool/result", data=data, op=Replace(seq, seq), sources=(seq,))
 
 
-def _plain_sources(record: dict[str, Any]) -> list[int]:
-    seqs: list[int] = []
-    for entry in record.get("sourceEventSeqs", ()):
-        seqs.extend([entry] if isinstance(entry, int) else range(entry[0], entry[1] + 1))
-    return seqs
-
-
-# The log itself ---------------------------------------------------------------------------------
+# The log itself -----------------------------------------------------------------------------------
 
 
 def end_seed() -> Draft:
