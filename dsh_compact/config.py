@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -172,7 +172,7 @@ _RELATED: Final = ("threshold_ratio", "window_tokens", "headroom_tokens")
 """Where a value that is right by itself does not fit, one of these may be the one that was said."""
 
 
-class _Layer(NamedTuple):
+class _Layer(Struct, frozen=True):
     """Values from one place."""
 
     kind: Kind
@@ -187,12 +187,16 @@ class _Layer(NamedTuple):
 # The file ---------------------------------------------------------------------------------------
 
 
-class _File(NamedTuple):
+class _File(Struct, frozen=True):
+    """A file of settings and its bytes."""
+
     where: str
     content: bytes
 
 
-class _Tables(NamedTuple):
+class _Tables(Struct, frozen=True):
+    """What stands in a file: for every model, and for some."""
+
     common: dict[str, Any]
     models: dict[tuple[str, str], _Layer]
 

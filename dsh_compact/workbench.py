@@ -10,7 +10,7 @@ stays as evidence. Nothing here decides whether to compact, and nothing believes
 import re
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import uuid4
 
 from msgspec import Struct
@@ -451,7 +451,7 @@ class Workbench:
         self._append([encode.compaction_end(left.compaction_id, left.turn, ABANDONED)])
 
 
-class _Bracket(NamedTuple):
+class _Bracket(Struct, frozen=True):
     """An attempt of ours that has begun: where, under which id, in which turn."""
 
     seq: int

@@ -1,6 +1,6 @@
 """`dshc compact`: the pressure path, now."""
 
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from msgspec import to_builtins
@@ -15,7 +15,11 @@ from dsh_compact.measurement import window_of
 from dsh_compact.pressure import Outcome, Size, Wishes
 from dsh_compact.report import compact as report
 from dsh_compact.session import Session, WritableSession, open_session
+from dsh_compact.surface import Surface
 from dsh_compact.trial import AtMost, TrialSession, open_trial
+
+if TYPE_CHECKING:
+    from dsh_compact.summarizers.facts import FactsReport
 
 EXAMPLES = """
 dshc compact session.v4.jsonl                    fold the head, if the threshold is reached
@@ -60,6 +64,9 @@ def command(
     instructions: Annotated[
         str, typer.Option(metavar="TEXT", help="What the summary should take care of.")
     ] = "",
+    check_facts: Annotated[
+        bool, typer.Option("--check-facts", help="Count which facts of what was folded remain.")
+    ] = False,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run what a configuration file names, too.")
     ] = False,
@@ -83,7 +90,9 @@ def command(
         "summarizer": summarizer,
     }
     settings = config.load(str(log), flags)
+    facts = None
     with open_trial(log) if dry_run else open_session(log) as session:
+        before = session.surface
         resolved = _resolved(settings, session)
         made, is_bound = _backend(resolved, is_trusted=config.is_trusted(trust), dry_run=dry_run)
         with Progress("writing the summary") as bar:
@@ -94,18 +103,22 @@ def command(
                 outcome = pressure.plan(session, resolved.policy, made, wishes)
             else:
                 outcome = pressure.run(session, resolved.policy, made, wishes)
+        if check_facts and not is_bound:
+            facts = _facts(session, before, outcome)
     if outcome.reason == pressure.NO_WINDOW:
         raise UsageError(f"{log}: {outcome.reason}", 'name it with "--window", or say --force')
     for notice in _notices(session, outcome):
         io.notice(notice)
     if json:
-        io.emit_json(_json(session, outcome, made.name, is_plan=dry_run, is_bound=is_bound))
+        shown = _json(session, outcome, made.name, is_plan=dry_run, is_bound=is_bound)
+        io.emit_json(shown if facts is None else {**shown, "facts": _plain_facts(facts)})
     else:
         io.emit_text(
             report.text(
                 session.path,
                 session.header,
                 outcome,
+                facts=facts,
                 is_plan=dry_run,
                 is_bound=is_bound,
                 width=io.console_width(),
@@ -141,6 +154,24 @@ def _backend(resolved: Resolved, *, is_trusted: bool, dry_run: bool) -> tuple[Ba
     if policy.backend != lookup.DEFAULT or policy.summarizer == configured.OFFLINE:
         return configured.load(resolved, is_trusted=is_trusted), False
     return configured.load(resolved, is_trusted=is_trusted, make_summarizer=AtMost), True
+
+
+def _facts(session: Session, before: Surface, outcome: Outcome) -> "FactsReport | None":
+    """Which facts of what was folded away are still told; None where nothing was folded."""
+    from dsh_compact.summarizers.facts import check
+
+    gone = {seq for one in outcome.replaced for seq in one.shadowed_seqs}
+    new = [node for node in session.surface if before.find(node.seq) is None]
+    if not gone:
+        return None
+    messages = [session.event(node).message for node in before if node.seq in gone]
+    told = (session.event(node).message.text for node in new if node.kind == "user")
+    return check(messages, "\n".join(told))
+
+
+def _plain_facts(facts: "FactsReport") -> dict[str, Any]:
+    kinds = [{**to_builtins(one), "ratio": one.ratio} for one in facts.kinds]
+    return {"total": facts.total, "kept": facts.kept, "ratio": facts.ratio, "kinds": kinds}
 
 
 def _notices(session: WritableSession, outcome: Outcome) -> list[str]:

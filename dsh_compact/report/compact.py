@@ -6,7 +6,7 @@ alike.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -15,6 +15,9 @@ from dsh_compact.planning import Item
 from dsh_compact.pressure import Outcome, Size
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import Style, clip, safe, styled
+
+if TYPE_CHECKING:
+    from dsh_compact.summarizers.facts import FactsReport
 
 LONGEST_ID: Final = 120
 """Characters of a session's id that are looked at: it is foreign text."""
@@ -42,6 +45,14 @@ _SIZES: Final = (
 )
 
 
+_FACTS: Final = (
+    Column(name="facts", importance=9),
+    Column(name="kept", align="right", importance=8),
+    Column(name="", align="right", importance=7),
+    Column(name="lost", importance=6, shrinks=True),
+)
+
+
 class Stretch(Struct, frozen=True, kw_only=True):
     """Neighbouring messages of one fate, as they stood before; tokens are estimated."""
 
@@ -65,6 +76,7 @@ def text(
     header: SessionHeader,
     outcome: Outcome,
     *,
+    facts: "FactsReport | None" = None,
     is_plan: bool = False,
     is_bound: bool = False,
     width: int | None = None,
@@ -86,6 +98,7 @@ def text(
             _stretches(outcome, width=width, color=color),
             _sizes(before, after, is_bound=is_bound, width=width, color=color),
         ]
+        blocks += [] if facts is None else [_facts(facts, width=width, color=color)]
         blocks += [] if is_plan else [_resume(header)]
     return "\n\n".join(blocks)
 
@@ -166,6 +179,16 @@ def _sizes(before: Size, after: Size, *, is_bound: bool, width: int | None, colo
     ]
     cells.append(("generation", f"{before.generation:,}", f"{after.generation:,}", "", ""))
     return table(_SIZES, cells, width=width, color=color)
+
+
+def _facts(facts: "FactsReport", *, width: int | None, color: bool) -> str:
+    rows: list[Sequence[Cell]] = [
+        (kind.kind, f"{kind.kept:,} of {kind.total:,}", f"{kind.ratio:.0%}", ", ".join(kind.lost))
+        for kind in facts.kinds
+        if kind.total
+    ]
+    totals = ("all", f"{facts.kept:,} of {facts.total:,}", f"{facts.ratio:.0%}", "")
+    return table(_FACTS, rows, width=width, color=color, totals=totals)
 
 
 def _resume(header: SessionHeader) -> str:
