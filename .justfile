@@ -25,6 +25,14 @@ help:
 start-up:
     {{bin}}/python tests/benchmarks/start_up.py
 
+# What the commands cost on large and hard logs; names of cases run only those
+bench *names:
+    {{bin}}/python -m tests.benchmarks {{names}}
+
+# Mutated logs against the commands, ten minutes of them
+fuzz *words:
+    {{bin}}/python tests/fuzz.py --seconds 600 {{words}}
+
 # All that must hold before a change lands, on a copy
 ci:
     .ci/run

@@ -195,7 +195,7 @@ CASES: Final[Mapping[str, Case]] = {
             "depth 100,000": dshc("verify", "deep"),
             "bomb of 10 GB": dshc("measure", "bomb"),
         },
-        promises=[Promise(command="bomb of 10 GB", at_most=500)],
+        promises=[Promise(command="bomb of 10 GB", at_most=600)],
         codes={"depth 100,000": 1, "bomb of 10 GB": 4},
     ),
 }
