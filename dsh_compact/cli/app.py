@@ -169,8 +169,8 @@ def _load(name: str) -> TyperCommand:
     module = importlib.import_module(module_name(name))
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
     cls = getattr(module, "Command", TyperCommand)
-    settings = {"context_settings": dict(SETTINGS), "epilog": _epilog(module)}
-    one.command(name, cls=cls, **settings)(module.command)
+    add = one.command(name, cls=cls, context_settings=dict(SETTINGS), epilog=_epilog(module))
+    add(module.command)
     command = typer.main.get_command(one)
     assert isinstance(command, TyperCommand)
     return command
