@@ -11,7 +11,7 @@ never removed; format 0 had no such file, there the log itself is locked.
 import fcntl
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -26,6 +26,9 @@ PRIVATE: Final = 0o600
 
 COMPARED_BYTES: Final = 4096
 """How much of the tail is compared with what was read before something is put behind it."""
+
+COPIED_BYTES: Final = 1 << 20
+"""How much of a file is held at once while it is copied."""
 
 _TRIES: Final = 8
 """How often a lock file that was replaced under our hands is opened again."""
@@ -45,6 +48,10 @@ class Disk:
     def truncate(self, fd: int, size_bytes: int) -> None:
         """Cuts the file."""
         os.ftruncate(fd, size_bytes)
+
+    def link(self, source: str, target: str) -> None:
+        """Gives the file a second name."""
+        os.link(source, target)
 
     def rename(self, source: str, target: str) -> None:
         """Puts `source` in `target`'s place, at once."""
@@ -129,6 +136,28 @@ class Journal:
         self._tail = (self._tail + data)[-COMPARED_BYTES:]
         return places
 
+    @property
+    def mode(self) -> int:
+        """Who may read and write the log."""
+        return stat.S_IMODE(os.fstat(self._fd).st_mode)
+
+    def replace_with(self, source: str, backup: str) -> None:
+        """Puts the flushed file `source` in the log's place, at once; the log is `backup` then.
+
+        At every moment one of the two has the log's name; nothing can be appended afterwards.
+        Raises `ForeignAppend` when the log is not what was read, and `WriteFailed`: the log is as
+        it was.
+        """
+        self._compare_end()
+        try:
+            self._disk.link(self.path, backup)
+        except FileExistsError:
+            raise LogError(backup, "exists already", remedy="move it away") from None
+        except OSError:  # a file system without links
+            write_new_file(backup, _chunks(self._fd), disk=self._disk, mode=self.mode)
+        self._refusal = "the log was replaced"
+        replace_file(source, self.path, disk=self._disk)
+
     def _places(self, records: Sequence[bytes]) -> list[Place]:
         frame, start = (self.end_bytes, 0) if self._framed else (-1, self.end_bytes)
         places = []
@@ -148,8 +177,8 @@ class Journal:
         if size != self.end_bytes or self._read_tail() != self._tail:
             raise ForeignAppend(
                 self.path,
-                f"somebody else wrote to the log: it ended at byte {self.end_bytes} when it was read"
-                f" and ends at {size} now",
+                f"somebody else wrote to the log: it ended at byte {self.end_bytes} when it was"
+                f" read and ends at {size} now",
                 remedy="see who writes without the lock, then try again",
             )
 
@@ -172,7 +201,7 @@ class Journal:
             ) from fault
 
     def _take_back(self) -> None:
-        """Cuts off what an append left half done; a flush that failed once is never believed again."""
+        """Cuts off what an append left half done; a flush that failed is never believed again."""
         self._refusal = "an earlier write to this log failed"
         try:
             self._cut(self.end_bytes)
@@ -192,9 +221,12 @@ class Journal:
         return path
 
 
-def write_new_file(path: str, pieces: Iterable[bytes], *, disk: Disk | None = None) -> None:
-    """A new private file with that content, flushed, its folder too; never replaces anything.
+def write_new_file(
+    path: str, pieces: Iterable[bytes], *, disk: Disk | None = None, mode: int = PRIVATE
+) -> None:
+    """A new file with that content, private unless `mode` says otherwise, flushed, its folder too.
 
+    Never replaces anything.
     Raises `WriteFailed`, `LogError` where something of that name exists, and what `pieces` raises;
     there is then no such file.
     """
@@ -206,6 +238,7 @@ def write_new_file(path: str, pieces: Iterable[bytes], *, disk: Disk | None = No
     except OSError as fault:
         raise WriteFailed(path, f"cannot be created: {fault.strerror}") from fault
     try:
+        os.fchmod(fd, mode)
         for piece in pieces:
             _write_all(disk, fd, piece)
         disk.fsync(fd)
@@ -237,6 +270,13 @@ def flush_folder(path: str, disk: Disk) -> None:
         disk.fsync(fd)
     finally:
         os.close(fd)
+
+
+def _chunks(fd: int) -> Iterator[bytes]:
+    at = 0
+    while chunk := os.pread(fd, COPIED_BYTES, at):
+        yield chunk
+        at += len(chunk)
 
 
 def _write_all(disk: Disk, fd: int, data: bytes) -> None:
@@ -325,9 +365,9 @@ def _owner(inode: int) -> str | None:
 
 
 def flush_file(path: str) -> None:
-    """Returns once everything that was written to the file survives a crash; raises `WriteFailed`."""
+    """Returns once all that was written to the file survives a crash; raises `WriteFailed`."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe must not wait
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
     try:

@@ -2,14 +2,16 @@
 
 A reading can be had in one way only: by folding the file. It takes a path and no numbers, so that
 nobody's word can take its place. Before it reads, it flushes: what is counted survives a crash. It
-also knows the bytes it has seen, so that a later reading can tell whether history was rewritten.
+also knows which file it was and the bytes that it saw, so that a later reading can tell whether
+history was rewritten.
 """
 
 import hashlib
 import os
+from io import RawIOBase
 from typing import Final
 
-from dsh_compact.errors import DshcError
+from dsh_compact.errors import UnreadableLog
 from dsh_compact.events import Event
 from dsh_compact.journal import flush_file
 from dsh_compact.session import Session
@@ -17,16 +19,21 @@ from dsh_compact.surface import Surface
 
 _PIECE_BYTES: Final = 1 << 20
 
+_DIGEST_BYTES: Final = 16
+"""Enough that nobody finds another history with the same digest by chance or by trying."""
+
 
 class Reading:
     """How often the conversation at `path` was really replaced, on disk.
 
     `generation` is the file's own count, `end_bytes` where its whole records end, `tokens` the
-    surface's estimated price, `prunes` how many of the replacements were tool results. Raises `LogError` and its kin where the file cannot be folded.
+    surface's estimated price, `prunes` how many of the replacements were tool results. Raises
+    `LogError` and its kin where the file cannot be folded.
     """
 
     __slots__ = (
         "_digest",
+        "_file",
         "_prefix",
         "end_bytes",
         "events",
@@ -47,12 +54,12 @@ class Reading:
             self.events: Final = session.events
             self.end_bytes: Final = session.size_bytes
             self.tokens: Final = session.pressure().surface_tokens
-        self._digest: Final = _digest(path, self.end_bytes)
-        self._prefix: Final = b"" if since is None else _digest(path, since.end_bytes)
+        marks = (0 if since is None else since.end_bytes, self.end_bytes)
+        self._file, self._prefix, self._digest = _seen(path, *marks)
 
     def continues(self, earlier: "Reading") -> bool:
-        """Whether the file still begins with every byte that `earlier` saw."""
-        return self.path == earlier.path and self._prefix == earlier._digest
+        """Whether it is the same file, and still begins with every byte that `earlier` saw."""
+        return self._file == earlier._file and self._prefix == earlier._digest
 
     def advanced_since(self, earlier: "Reading") -> bool:
         """Strictly more replacements than `earlier` saw, and the same history before them."""
@@ -75,25 +82,22 @@ class _Prunes:
             self.count += after.last.node.kind == "tool"
 
 
-def read_again(path: str, since: Reading) -> Reading | None:
-    """A later reading, None where the file cannot be folded any more: that proves nothing."""
+def _seen(path: str, first_bytes: int, all_bytes: int) -> tuple[tuple[int, int], bytes, bytes]:
+    """Which file it is, the digest of its first `first_bytes` and that of `all_bytes`."""
     try:
-        return Reading(path, since)
-    except DshcError:
-        return None
+        with open(path, "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+            _feed(digest, file, first_bytes)
+            first = digest.digest()
+            _feed(digest, file, all_bytes - first_bytes)
+            return (found.st_dev, found.st_ino), first, digest.digest()
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be read: {fault.strerror}") from fault
 
 
-def _digest(path: str, size_bytes: int) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        at = 0
-        while at < size_bytes:
-            piece = os.pread(fd, min(_PIECE_BYTES, size_bytes - at), at)
-            if not piece:
-                break
-            digest.update(piece)
-            at += len(piece)
-    finally:
-        os.close(fd)
-    return digest.digest()
+def _feed(digest: "hashlib.blake2b", file: RawIOBase, size_bytes: int) -> None:
+    """The next bytes of the file, as many as there are up to `size_bytes`."""
+    while size_bytes > 0 and (piece := file.read(min(_PIECE_BYTES, size_bytes))):
+        digest.update(piece)
+        size_bytes -= len(piece)

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dsh_compact import overflow
 from dsh_compact.backends import Backend, Claim
-from dsh_compact.backends.running import Ran, Runner, run_here
+from dsh_compact.backends.running import Ran, Runner, never, run_here
 from dsh_compact.errors import DshcError
 from dsh_compact.events import Failure
 from dsh_compact.floor import Floor, floor_of
-from dsh_compact.ledger import Reading, read_again
+from dsh_compact.ledger import Reading
 from dsh_compact.meter import Pressure
 from dsh_compact.overflow import Code, Refusal
 from dsh_compact.planning import NoSpan
@@ -33,7 +33,8 @@ MOST_ROUNDS: Final = 8
 """Rounds before one decision: each must move the generation, and this ends even those that do."""
 
 DEFAULT_TIMEOUT_SECONDS: Final = 600.0
-"""How long one round of a backend may take: a model's summary takes minutes, a hung one for ever."""
+"""How long one round of a backend may take: a model's summary takes minutes, a hung one never
+ends."""
 
 
 class Verdict(StrEnum):
@@ -111,48 +112,81 @@ TABLE: Final = (
 """Exactly one row matches whatever the facts are (a test walks every combination)."""
 
 
+def may_try(facts: Facts) -> bool:
+    """Whether a retry would be allowed if the conversation on disk were replaced."""
+    return row_for(structs.replace(facts, has_advanced=True)).retry
+
+
 def row_for(facts: Facts) -> Row:
     """The one row of the table that speaks about these facts."""
     (row,) = (row for row in TABLE if row.matches(facts))
     return row
 
 
+class Round(Struct, frozen=True, kw_only=True):
+    """One run of the backend, and what the file said behind it.
+
+    `claim` is the backend's own word, printed and never believed; `error` what it raised.
+    `generation` and `tokens` (the surface's estimate) are the file's, None where it proves nothing:
+    it cannot be folded any more, or what it said before was changed.
+    """
+
+    claim: Claim | None = None
+    error: BaseException | None = None
+    timed_out: bool = False
+    generation: int | None = None
+    tokens: int | None = None
+
+
+def round_of(ran: Ran, reading: Reading | None) -> Round:
+    """A run of the backend beside what the file said then."""
+    return Round(
+        claim=ran.claim,
+        error=ran.error,
+        timed_out=ran.timed_out,
+        generation=None if reading is None else reading.generation,
+        tokens=None if reading is None else reading.tokens,
+    )
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """What was tried before a decision, and what the ledger says of it.
 
-    `forecast_tokens` is what the next request is expected to have, in the provider's own counting,
-    `room_tokens` what it may have; None where the refusal names no numbers. `claims` are the
-    backend's own words, one a round, printed and never believed. `floor` is set where nothing more
-    can move.
+    `tokens_before` and `tokens_after` are estimates of the surface, `forecast_tokens` is what the
+    next request is expected to have in the provider's own counting, `room_tokens` what it may have;
+    None where the refusal names no numbers. `floor` is set where nothing more can move.
     """
 
     verdict: Verdict
-    rounds: int = 0
+    rounds: tuple[Round, ...]
     generation_before: int
     generation_after: int
+    tokens_before: int
+    tokens_after: int
     forecast_tokens: int | None = None
     room_tokens: int | None = None
-    claims: tuple[Claim, ...] = ()
-    error: BaseException | None = None
     floor: Floor | None = None
     notices: tuple[str, ...] = ()
 
 
-class Retry:
-    """Leave to send the request again: the ledger was read twice and says that it is shorter."""
+class Retry(Struct, frozen=True, kw_only=True):
+    """Leave to send the request again: the ledger was read twice and says that it is shorter.
 
-    __slots__ = ("after", "attempt", "before", "refusal")
+    Cannot be made unless `after` is a later reading of the same log with a strictly greater
+    generation: raises `ValueError`.
+    """
 
-    def __init__(
-        self, before: Reading, after: Reading, *, attempt: Attempt, refusal: Refusal
-    ) -> None:
-        """Raises `ValueError` unless `after` is a later reading with a strictly greater generation."""
-        if not after.advanced_since(before):
+    before: Reading
+    after: Reading
+    attempt: Attempt
+    refusal: Refusal
+
+    def __post_init__(self) -> None:
+        """Takes nobody's word: readings are made by folding the file, and by nothing else."""
+        if not all(type(one) is Reading for one in (self.before, self.after)):
+            raise ValueError("a retry needs two readings of the ledger")
+        if not self.after.advanced_since(self.before):
             raise ValueError("a retry needs a generation that has grown on disk")
-        self.before: Final = before
-        self.after: Final = after
-        self.attempt: Final = attempt
-        self.refusal: Final = refusal
 
 
 class Preserve(Struct, frozen=True, kw_only=True):
@@ -211,72 +245,77 @@ class OverflowPath:
         session: WritableSession,
         failure: Failure,
         *,
-        is_cancelled: Callable[[], bool] = lambda: False,
+        is_cancelled: Callable[[], bool] = never,
     ) -> Decision:
         """What to do about a failed request: `Retry`, or `Preserve` with the failure as it came.
 
         Compacts only for an overflow that may still be retried. Whatever backend, log or disk do, a
         decision is made; only a first reading of the log that fails raises (`LogError` and its
-        kin).
+        kin). `is_cancelled` is asked while a backend runs, too: it is then left alone at once.
         """
         refusal = overflow.normalise(failure)
-        is_overflow = refusal.code is Code.CONTEXT_WINDOW_EXCEEDED
-        may_retry = self.retries < self._policy.max_overflow_retries
-        if not is_overflow or is_cancelled() or not may_retry:
-            facts = Facts(
-                is_overflow=is_overflow,
-                is_cancelled=is_cancelled(),
-                has_retries_left=may_retry,
-                has_advanced=False,
-            )
+        facts = Facts(
+            is_overflow=refusal.code is Code.CONTEXT_WINDOW_EXCEEDED,
+            is_cancelled=is_cancelled(),
+            has_retries_left=self.retries < self._policy.max_overflow_retries,
+            has_advanced=False,
+        )
+        if not may_try(facts):
             return Preserve(failure=failure, reason=row_for(facts).reason, refusal=refusal)
         before = Reading(session.path)
         forecast = Forecast(session.pressure(), refusal)
-        rounds = self._shrink(session, before, forecast)
+        rounds = self._shrink(session, before, forecast, is_cancelled)
         after = rounds[-1].reading
         attempt = _attempt(before, forecast, rounds)
-        facts = Facts(
-            is_overflow=True,
-            is_cancelled=is_cancelled(),
-            has_retries_left=True,
-            has_advanced=after is not None and after.advanced_since(before),
+        row = row_for(
+            structs.replace(
+                facts,
+                is_cancelled=is_cancelled(),
+                has_advanced=after is not None and after.advanced_since(before),
+            )
         )
-        row = row_for(facts)
         if row.retry and after is not None:
             self.retries += 1
-            return Retry(before, after, attempt=attempt, refusal=refusal)
+            return Retry(before=before, after=after, attempt=attempt, refusal=refusal)
         return Preserve(failure=failure, reason=row.reason, refusal=refusal, attempt=attempt)
 
     def _shrink(
-        self, session: WritableSession, before: Reading, forecast: "Forecast"
+        self,
+        session: WritableSession,
+        before: Reading,
+        forecast: "Forecast",
+        is_cancelled: Callable[[], bool],
     ) -> list["_Round"]:
         """Rounds of the backend until the forecast fits, or nothing moves any more."""
         rounds: list[_Round] = []
         generation = before.generation
         while len(rounds) < MOST_ROUNDS:
-            done = self._round(session, before, forecast)
+            done = self._round(session, before, forecast, is_cancelled)
             rounds.append(done)
             reading = done.reading
-            if reading is None or not reading.advanced_since(before):
+            if reading is None or reading.generation <= generation or is_cancelled():
                 break
-            if reading.generation <= generation or forecast.fits(reading.tokens) is not False:
+            if forecast.fits(reading.tokens) is not False:
                 break
             generation = reading.generation
         return rounds
 
-    def _round(self, session: WritableSession, before: Reading, forecast: "Forecast") -> "_Round":
+    def _round(
+        self,
+        session: WritableSession,
+        before: Reading,
+        forecast: "Forecast",
+        is_cancelled: Callable[[], bool],
+    ) -> "_Round":
         bench = self._bench(session, forecast)
-        ran = self._run(self._backend, bench, self._timeout_seconds)
+        ran = self._run(self._backend, bench, self._timeout_seconds, is_cancelled=is_cancelled)
         remembered = session.replace_generation
-        reading = read_again(session.path, before)
-        notice = bring_into_step(session, reading)
-        if reading is not None and not reading.continues(before):
-            notice = "earlier bytes of the log were changed: what it says now proves nothing"
+        reading, notice = proof_of(session, before)
         return _Round(
             ran=ran,
             reading=reading,
             remembered_generation=remembered,
-            floor=_floor_if_stuck(bench, forecast, reading),
+            floor=None if reading is None else _floor_if_stuck(bench, forecast, reading),
             notices=(*bench.notices, *([notice] if notice else [])),
         )
 
@@ -335,8 +374,9 @@ class Forecast:
 class _Round(Struct, frozen=True, kw_only=True):
     """One run of the backend, and what file and memory said behind it.
 
-    `remembered_generation` is what the session in memory believed: a lie that only shows beside the
-    file's count. `floor` is set where nothing more can move.
+    `reading` is None where the file proves nothing. `remembered_generation` is what the session in
+    memory believed: a lie that only shows beside the file's count. `floor` is set where nothing
+    more can move.
     """
 
     ran: Ran
@@ -346,25 +386,30 @@ class _Round(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...]
 
 
-def bring_into_step(session: WritableSession, reading: Reading | None) -> str:
-    """The file is right: a session that remembers something else folds it anew.
+def proof_of(session: WritableSession, before: Reading) -> tuple[Reading | None, str]:
+    """What the file says now, and brings the session into step with it: the file is right.
 
-    Returns a notice where that cannot be done.
+    None, with the reason as a notice, where it proves nothing: it cannot be folded any more, or
+    does not go on from what `before` saw.
     """
-    if reading is not None:
-        remembered = (session.events, session.replace_generation, session.size_bytes)
-        if remembered == (reading.events, reading.generation, reading.end_bytes):
-            return ""
     try:
-        session.resync()
+        reading = Reading(session.path, before)
     except DshcError as fault:
-        return f"the log cannot be folded any more: {fault}"
-    return ""
+        return None, f"the log cannot be read any more: {fault}"
+    remembered = (session.events, session.replace_generation, session.size_bytes)
+    try:
+        if remembered != (reading.events, reading.generation, reading.end_bytes):
+            session.resync()
+    except DshcError as fault:
+        return None, f"the log cannot be folded any more: {fault}"
+    if not reading.continues(before):
+        return None, "what the log said before was changed: what it says now proves nothing"
+    return reading, ""
 
 
-def _floor_if_stuck(bench: Workbench, forecast: Forecast, reading: Reading | None) -> Floor | None:
+def _floor_if_stuck(bench: Workbench, forecast: Forecast, reading: Reading) -> Floor | None:
     """What the floor is made of, where the request still does not fit and nothing more can move."""
-    if reading is None or forecast.fits(reading.tokens) is True or bench.can_prune():
+    if forecast.fits(reading.tokens) is True or bench.can_prune():
         return None
     if not isinstance(bench.choose(), NoSpan):
         return None
@@ -373,27 +418,24 @@ def _floor_if_stuck(bench: Workbench, forecast: Forecast, reading: Reading | Non
 
 def _attempt(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Attempt:
     """What was tried, and the verdict on it."""
-    last = rounds[-1].reading
-    is_proof = last is not None and last.continues(before)
-    errors = [one.ran.error for one in rounds if one.ran.error is not None]
+    last = rounds[-1].reading or before
     return Attempt(
-        verdict=_verdict(before, forecast, rounds),
-        rounds=len(rounds),
+        verdict=_verdict(before, forecast, rounds[-1]),
+        rounds=tuple(round_of(one.ran, one.reading) for one in rounds),
         generation_before=before.generation,
-        generation_after=last.generation if last is not None and is_proof else before.generation,
-        forecast_tokens=forecast.tokens(before.tokens if last is None else last.tokens),
+        generation_after=last.generation,
+        tokens_before=before.tokens,
+        tokens_after=last.tokens,
+        forecast_tokens=forecast.tokens(last.tokens),
         room_tokens=forecast.room_tokens,
-        claims=tuple(one.ran.claim for one in rounds if one.ran.claim is not None),
-        error=errors[-1] if errors else None,
         floor=rounds[-1].floor,
         notices=tuple(notice for one in rounds for notice in one.notices),
     )
 
 
-def _verdict(before: Reading, forecast: Forecast, rounds: list[_Round]) -> Verdict:
+def _verdict(before: Reading, forecast: Forecast, last: _Round) -> Verdict:
     """The ledger's word first; what the backend raised only explains why nothing moved."""
-    last = rounds[-1]
-    if last.reading is None or not last.reading.continues(before):
+    if last.reading is None:
         return Verdict.NOT_PERSISTED
     if last.reading.advanced_since(before):
         return _verdict_on_progress(before, last.reading, forecast)

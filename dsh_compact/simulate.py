@@ -10,25 +10,35 @@ refusals, `trust` believes the backend. The last two are here to be compared wit
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from dsh_compact.backends import Backend, Claim
-from dsh_compact.backends.running import Ran, Runner, run_here
+from dsh_compact.backends import Backend
+from dsh_compact.backends.running import Runner, run_here
 from dsh_compact.codec import encode
 from dsh_compact.errors import DshcError, UsageError
 from dsh_compact.events import Failure, Text, Usage
 from dsh_compact.interruption import closers
-from dsh_compact.ledger import Reading, read_again
+from dsh_compact.ledger import Reading
 from dsh_compact.overflow import Code, normalise
 from dsh_compact.policy import DEFAULT, Policy
-from dsh_compact.recovery import ADVANCED, Attempt, OverflowPath, Retry, Verdict, bring_into_step
+from dsh_compact.recovery import (
+    ADVANCED,
+    Attempt,
+    OverflowPath,
+    Retry,
+    Round,
+    Verdict,
+    proof_of,
+    round_of,
+)
 from dsh_compact.session import WritableSession
 from dsh_compact.tokenizers import Tokenizer
 from dsh_compact.tokenizers.conversation import header_pieces, pieces
 from dsh_compact.tokenizers.framing import count_request
-from dsh_compact.wall import Wall
+from dsh_compact.wall import Answer, Wall
 from dsh_compact.workbench import Workbench
 
 PROMPT: Final = "Please go on."
@@ -40,6 +50,13 @@ ANSWER: Final = "Understood. Carrying on from where we were."
 DEFAULT_MAX_REQUESTS: Final = 50
 """Where `trust` is stopped; in life nothing would stop it."""
 
+SAYS_SO: Final = "the backend says that it compacted"
+SAYS_NOTHING: Final = "the backend does not say that it compacted"
+"""Why a discipline that asks the backend decides as it does."""
+
+DEFAULT_LIMIT_SHARE: Final = 0.9
+"""A wall that a request of any size runs into, and that a little packing gets over."""
+
 PROVIDER: Final = "rehearsal"
 MODEL: Final = "wall"
 """Whom a request goes to where the log does not say."""
@@ -49,25 +66,31 @@ class Sent(Struct, frozen=True, kw_only=True):
     """One request, in the provider's own counting.
 
     `generation` is the file's at the time; `outcome` is `dropped` where a silent provider answered
-    without what did not fit.
+    without what did not fit, which was `dropped_tokens`. `failure` is how it was refused.
     """
 
     number: int
     tokens: int
     outcome: Literal["answered", "refused", "dropped"]
     generation: int
+    dropped_tokens: int = 0
+    failure: Failure | None = None
 
 
 class Decided(Struct, frozen=True, kw_only=True):
-    """What a discipline made of one refusal; `attempt` is set where the ledger was asked."""
+    """What a discipline made of one refusal.
+
+    The generations are the file's; `rounds` are the backend's runs, none where it was not asked.
+    `attempt` is set where the ledger decided.
+    """
 
     retry: bool
     reason: str
     generation_before: int
     generation_after: int
-    claims: tuple[Claim, ...] = ()
-    error: BaseException | None = None
+    rounds: tuple[Round, ...] = ()
     attempt: Attempt | None = None
+    notices: tuple[str, ...] = ()
 
 
 class Discipline(Protocol):
@@ -96,21 +119,15 @@ class Proof:
         """Retries on two readings of the ledger, and on nothing else."""
         decision = self._path.on_request_error(session, failure)
         attempt = decision.attempt
-        if attempt is None:
-            generation = Reading(session.path).generation
-            before = after = generation
-        else:
-            before, after = attempt.generation_before, attempt.generation_after
-        is_retry = isinstance(decision, Retry)
-        reason = ADVANCED if isinstance(decision, Retry) else decision.reason
+        generation = session.replace_generation  # in step with the file: a path leaves it so
         return Decided(
-            retry=is_retry,
-            reason=reason,
-            generation_before=before,
-            generation_after=after,
-            claims=() if attempt is None else attempt.claims,
-            error=None if attempt is None else attempt.error,
+            retry=isinstance(decision, Retry),
+            reason=ADVANCED if isinstance(decision, Retry) else decision.reason,
+            generation_before=generation if attempt is None else attempt.generation_before,
+            generation_after=generation if attempt is None else attempt.generation_after,
+            rounds=() if attempt is None else attempt.rounds,
             attempt=attempt,
+            notices=() if attempt is None else attempt.notices,
         )
 
     def on_reply(self, session: WritableSession) -> None:
@@ -134,13 +151,17 @@ class Word:
 
     def on_request_error(self, session: WritableSession, failure: Failure) -> Decided:
         """Retries where the backend says that it compacted (a breaker: also where it failed)."""
-        before = Reading(session.path)
         self._failures += 1
-        if normalise(failure).code is not Code.CONTEXT_WINDOW_EXCEEDED:
-            return self._decided(False, "the failure is no overflow", before, before, Ran())
-        if self._most_failures is not None and self._failures >= self._most_failures:
-            reason = f"the breaker opened after {self._failures} refusals"
-            return self._decided(False, reason, before, before, Ran())
+        reason = self._reason_not_to(failure)
+        if reason:
+            generation = session.replace_generation
+            return Decided(
+                retry=False,
+                reason=reason,
+                generation_before=generation,
+                generation_after=generation,
+            )
+        before = Reading(session.path)
         bench = Workbench(
             session,
             policy=self._policy,
@@ -150,24 +171,23 @@ class Word:
             insist=True,
         )
         ran = self._run(self._backend, bench, self._timeout_seconds)
+        reading, notice = proof_of(session, before)
         says_so = ran.claim is not None and ran.claim.acted
-        retry = says_so or self._most_failures is not None
-        reason = "the backend says that it compacted" if says_so else "the backend failed"
-        after = read_again(session.path, before)
-        bring_into_step(session, after)
-        return self._decided(retry, reason, before, after, ran)
-
-    def _decided(
-        self, retry: bool, reason: str, before: Reading, after: Reading | None, ran: Ran
-    ) -> Decided:
         return Decided(
-            retry=retry,
-            reason=reason,
+            retry=says_so or self._most_failures is not None,
+            reason=SAYS_SO if says_so else SAYS_NOTHING,
             generation_before=before.generation,
-            generation_after=before.generation if after is None else after.generation,
-            claims=() if ran.claim is None else (ran.claim,),
-            error=ran.error,
+            generation_after=before.generation if reading is None else reading.generation,
+            rounds=(round_of(ran, reading),),
+            notices=(*bench.notices, *([notice] if notice else [])),
         )
+
+    def _reason_not_to(self, failure: Failure) -> str:
+        if normalise(failure).code is not Code.CONTEXT_WINDOW_EXCEEDED:
+            return "the failure is no overflow of the context window"
+        if self._most_failures is not None and self._failures >= self._most_failures:
+            return f"the breaker opened: {self._failures} requests were refused"
+        return ""
 
     def on_reply(self, session: WritableSession) -> None:
         """A breaker closes again."""
@@ -196,30 +216,67 @@ def _breaker_limit(name: str) -> int | None:
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
-    """How a rehearsal went; all counts in tokens of the provider's own counting.
+    """How a rehearsal went; all counts in tokens of the provider's own counting, but for
+    `estimated_tokens`, the session's own estimate of the first request.
 
-    `invalid_retries` are requests sent again although the generation on disk had not grown since
-    the last one; `wasted_tokens` what refused repetitions cost. `failure` is the original error
-    where it was reported in the end. `stopped_at` is set where `max_requests` ended what would have
-    gone on.
+    `requests` are in order, and each refused one is followed by its place in `decisions`. `failure`
+    is the original error where it was reported in the end. `stopped_at` is set where `max_requests`
+    ended what would have gone on.
     """
 
     backend: str
     discipline: str
     limit_tokens: int
+    estimated_tokens: int
     generation_before: int
     generation_after: int
-    decision: Literal["retry", "preserve"]
-    verdict: Verdict | None
-    recovered: bool
     requests: tuple[Sent, ...]
     decisions: tuple[Decided, ...]
-    invalid_retries: int
-    wasted_tokens: int
-    dropped_tokens: int
     failure: Failure | None
     stopped_at: int | None = None
     notices: tuple[str, ...] = ()
+
+    @property
+    def decision(self) -> Literal["retry", "preserve"]:
+        """What was decided last; a provider that never refuses leaves nothing to decide."""
+        return "retry" if self.decisions and self.decisions[-1].retry else "preserve"
+
+    @property
+    def attempt(self) -> Attempt | None:
+        """The newest attempt that the ledger judged."""
+        attempts = [one.attempt for one in self.decisions if one.attempt is not None]
+        return attempts[-1] if attempts else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What the ledger says about the newest attempt."""
+        return None if self.attempt is None else self.attempt.verdict
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether there was anything to recover from."""
+        return any(one.outcome == "refused" for one in self.requests)
+
+    @property
+    def recovered(self) -> bool:
+        """Whether a refused request was answered in the end, with nothing dropped."""
+        return self.was_refused and self.requests[-1].outcome == "answered"
+
+    @property
+    def invalid_retries(self) -> int:
+        """Requests sent again although the generation on disk had not grown since the last one."""
+        pairs = pairwise(self.requests)
+        return sum(after.generation <= first.generation for first, after in pairs)
+
+    @property
+    def wasted_tokens(self) -> int:
+        """What refused repetitions cost."""
+        return sum(one.tokens for one in self.requests[1:] if one.outcome == "refused")
+
+    @property
+    def sent_tokens(self) -> int:
+        """What all requests have together."""
+        return sum(one.tokens for one in self.requests)
 
 
 MakeWall: TypeAlias = Callable[[int], Wall]
@@ -249,27 +306,38 @@ class Rehearsal:
         self._requests: list[Sent] = []
         self._decisions: list[Decided] = []
         self._notices: list[str] = []
-        self._generation = session.replace_generation
+        self._found = session.replace_generation
 
     def play(self) -> Rehearsed:
         """Plays the turn to its end and tells how it went.
 
         Raises only where the turn cannot begin (`LogError` and its kin).
         """
-        before = self._generation
+        before = self._found
         turn = self._begin()
+        pressure = self._session.pressure()
         wall = self._make_wall(self._count())
-        failure: Failure | None = None
-        dropped = 0
         while True:
             answer = wall.request(self._count())
             failure = None if answer.failure is None else normalised(answer.failure)
-            dropped = answer.dropped_tokens
-            self._note(answer.tokens, failure, dropped)
+            self._note(answer, failure)
             if failure is None or not self._goes_on(turn, failure):
                 break
         self._finish(turn, failure)
-        return self._told(wall, before, failure, dropped)
+        stopped = failure is not None and self._decisions[-1].retry
+        return Rehearsed(
+            backend=self._backend,
+            discipline=self._discipline.name,
+            limit_tokens=wall.limit_tokens,
+            estimated_tokens=pressure.total_tokens,
+            generation_before=before,
+            generation_after=self._found,
+            requests=tuple(self._requests),
+            decisions=tuple(self._decisions),
+            failure=failure,
+            stopped_at=self._max_requests if stopped else None,
+            notices=tuple(self._notices),
+        )
 
     # The turn, as the harness writes it -----------------------------------------------------------
 
@@ -293,12 +361,21 @@ class Rehearsal:
         try:
             session.append([encode.request_failed(turn, 1, failure, time_ms, session.format)])
         except DshcError as fault:
-            self._notices.append(f"the refusal could not be written down: {fault}")
-            return False
-        decided = self._discipline.on_request_error(session, failure)
+            decided = self._given_up(f"the refusal could not be written down: {fault}")
+        else:
+            decided = self._discipline.on_request_error(session, failure)
         self._decisions.append(decided)
-        self._generation = decided.generation_after
+        self._found = decided.generation_after
         return decided.retry and len(self._requests) < self._max_requests
+
+    def _given_up(self, reason: str) -> Decided:
+        """A log that takes no refusal takes no proof either."""
+        return Decided(
+            retry=False,
+            reason=reason,
+            generation_before=self._found,
+            generation_after=self._found,
+        )
 
     def _finish(self, turn: int, failure: Failure | None) -> None:
         session = self._session
@@ -338,48 +415,33 @@ class Rehearsal:
         header = header_pieces(session.newest_header)
         return count_request(messages, header, self._tokenizer).total_tokens
 
-    def _note(self, tokens: int, failure: Failure | None, dropped: int) -> None:
+    def _note(self, answer: Answer, failure: Failure | None) -> None:
         outcome: Literal["answered", "refused", "dropped"] = "answered"
         if failure is not None:
             outcome = "refused"
-        elif dropped:
+        elif answer.dropped_tokens:
             outcome = "dropped"
         sent = Sent(
             number=len(self._requests) + 1,
-            tokens=tokens,
+            tokens=answer.tokens,
             outcome=outcome,
-            generation=self._generation,
+            generation=self._found,
+            dropped_tokens=answer.dropped_tokens,
+            failure=failure,
         )
         self._requests.append(sent)
-
-    def _told(self, wall: Wall, before: int, failure: Failure | None, dropped: int) -> Rehearsed:
-        repeated = zip(self._requests, self._requests[1:], strict=False)
-        invalid = sum(after.generation <= first.generation for first, after in repeated)
-        refused_again = [one for one in self._requests[1:] if one.outcome == "refused"]
-        attempts = [one.attempt for one in self._decisions if one.attempt is not None]
-        last = self._decisions[-1] if self._decisions else None
-        stopped = failure is not None and last is not None and last.retry
-        return Rehearsed(
-            backend=self._backend,
-            discipline=self._discipline.name,
-            limit_tokens=wall.limit_tokens,
-            generation_before=before,
-            generation_after=self._generation,
-            decision="retry" if last is not None and last.retry else "preserve",
-            verdict=attempts[-1].verdict if attempts else None,
-            recovered=failure is None and not dropped,
-            requests=tuple(self._requests),
-            decisions=tuple(self._decisions),
-            invalid_retries=invalid,
-            wasted_tokens=sum(one.tokens for one in refused_again),
-            dropped_tokens=dropped,
-            failure=failure,
-            stopped_at=self._max_requests if stopped else None,
-            notices=tuple(self._notices),
-        )
 
 
 def normalised(failure: Failure) -> Failure:
     """The failure as a harness logs it: its code is the normalised one."""
     code = str(normalise(failure).code)
     return Failure(message=failure.message, code=code, status=failure.status)
+
+
+def default_limit(requested_tokens: int, known_tokens: int | None) -> int:
+    """Where the wall stands when nobody says: at the known window where the request exceeds it,
+    else at `DEFAULT_LIMIT_SHARE` of the request.
+    """
+    if known_tokens is not None and requested_tokens > known_tokens:
+        return known_tokens
+    return int(requested_tokens * DEFAULT_LIMIT_SHARE)

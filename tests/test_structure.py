@@ -33,7 +33,8 @@ GENERATION: Final = {"_generation", "replace_generation"}
 
 WRITERS: Final = {
     "journal.py": "the file: every log is written here",
-    "cli/io.py": "opens the null device, where a stream's reader left",
+    "cli/io.py": "opens the null device, where a stream's reader left; writes what CI reads",
+    "copies.py": "a private copy, in a folder of its own, for rehearsals",
     "backends/hostile/": "stand for backends that do what none may",
     "backends/running.py": "tells its parent, through a pipe, how an isolated backend ended",
 }

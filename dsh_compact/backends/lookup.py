@@ -1,8 +1,8 @@
 """From a name to a backend: built in, a file's, a module's, or another package's entry point.
 
-`NAME` is one of `BUILT_IN` or an entry point of the group `dsh_compact.backends`; `FILE.py:NAME` and
-`MODULE:NAME` name a class, a function without arguments that makes one, or an instance. Foreign code
-is imported only when it is asked for by name.
+`NAME` is one of `BUILT_IN` or an entry point of the group `dsh_compact.backends`; `FILE.py:NAME`
+and `MODULE:NAME` name a class, a function without arguments that makes one, or an instance. Foreign
+code is imported only when it is asked for by name.
 """
 
 import sys
@@ -142,7 +142,8 @@ def _module_of_file(path: str) -> Any:
         raise UsageError(f"{path}: no such file", "name an existing FILE.py:NAME")
     name = f"dshc_backend_{Path(path).stem}"
     spec = spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None, "a .py file has a loader"
+    assert spec is not None, "a .py file has a loader"
+    assert spec.loader is not None, "a .py file has a loader"
     module = module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

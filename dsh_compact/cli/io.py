@@ -66,6 +66,19 @@ def emit_json(value: Any) -> None:
         sys.stdout.buffer.write(_json(value) + b"\n")
 
 
+def write_file(path: str, text: str) -> None:
+    """Write `text` to `path`, in the place of what is there, all at once; raise `WriteFailed`."""
+    from dsh_compact.journal import replace_file, write_new_file
+
+    fresh = f"{path}.{os.getpid()}.new"
+    write_new_file(fresh, [text.encode("utf-8")])
+    try:
+        replace_file(fresh, path)
+    except BaseException:
+        os.unlink(fresh)  # noqa: PTH108, no pathlib where a command must start fast
+        raise
+
+
 def notice(text: str) -> None:
     """Write a notice to stderr, behind the program's name; control characters become visible."""
     aside(f"dshc: {text}")
@@ -93,6 +106,26 @@ def abandon_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+@contextlib.contextmanager
+def guests() -> Any:
+    """While foreign code runs: what it prints, and what programs that it starts print, goes to
+    stderr, since stdout carries our result and nothing else.
+    """
+    if sys.stdout is None or sys.stderr is None:
+        yield
+        return
+    sys.stdout.flush()
+    ours = os.dup(sys.stdout.fileno())
+    try:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+        yield
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os.dup2(ours, sys.stdout.fileno())
+        os.close(ours)
 
 
 def show_bug() -> None:

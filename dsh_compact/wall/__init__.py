@@ -5,6 +5,6 @@
 """
 
 from dsh_compact.wall.counting import Answer, Wall
-from dsh_compact.wall.wordings import WORDINGS, refusal
+from dsh_compact.wall.wordings import WORDINGS, Refuse, as_told, in_words_of, like_provider
 
-__all__ = ["WORDINGS", "Answer", "Wall", "refusal"]
+__all__ = ["WORDINGS", "Answer", "Refuse", "Wall", "as_told", "in_words_of", "like_provider"]

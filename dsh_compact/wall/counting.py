@@ -4,11 +4,10 @@ So the two differ as they do in life. A silent wall answers all the same and dro
 fit, as some servers do.
 """
 
-from collections.abc import Callable
-
 from msgspec import Struct
 
 from dsh_compact.events import Failure
+from dsh_compact.wall.wordings import Refuse
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -26,7 +25,7 @@ class Wall(Struct, frozen=True, kw_only=True):
     """A window of `limit_tokens`; `refuse` words the refusal from (requested, limit)."""
 
     limit_tokens: int
-    refuse: Callable[[int, int], Failure]
+    refuse: Refuse
     is_silent: bool = False
 
     def request(self, tokens: int) -> Answer:

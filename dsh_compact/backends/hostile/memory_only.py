@@ -23,5 +23,5 @@ class MemoryOnly:
         return claim()
 
 
-def _nothing(node: Node) -> bytes:
+def _nothing(_: Node) -> bytes:
     raise AssertionError("no tool result is replaced here")

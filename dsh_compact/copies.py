@@ -1,0 +1,62 @@
+"""A private copy of a log, to try things on; and what is left of one when somebody asks for it.
+
+Rule: the original is read and never touched, not even locked; the copy lies in a folder of its own,
+which nobody else can look into and which is gone afterwards, whatever happened in between.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final
+
+from dsh_compact.errors import LogError, UnreadableLog
+from dsh_compact.journal import write_new_file
+from dsh_compact.reader import LOG_SUFFIXES, find_log
+
+PLAIN_NAME: Final = "session.jsonl"
+"""What a copy is called whose original has no name that a log has: a pipe, say."""
+
+PIECE_BYTES: Final = 1 << 20
+
+
+@contextmanager
+def private_copy(source: str | os.PathLike[str] | bytes) -> Iterator[str]:
+    """The path of a copy of a log (a file, a session's folder, or its bytes), for as long as the
+    context lasts.
+
+    Raises `LogError` and its kin where there is no log, or it cannot be read.
+    """
+    folder = Path(mkdtemp(prefix="dshc-"))  # readable by its owner alone
+    try:
+        yield str(_copied(source, folder))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copied(source: str | os.PathLike[str] | bytes, folder: Path) -> Path:
+    if isinstance(source, bytes):
+        copy = folder / PLAIN_NAME
+        write_new_file(str(copy), [source])
+        return copy
+    path, _ = find_log(os.fspath(source))
+    copy = folder / (Path(path).name if path.endswith(LOG_SUFFIXES) else PLAIN_NAME)
+    try:
+        with open(path, "rb") as original, open(copy, "xb") as target:
+            shutil.copyfileobj(original, target, PIECE_BYTES)
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be copied: {fault.strerror}") from fault
+    return copy
+
+
+def check_free(path: str) -> None:
+    """Raises `LogError` where something is called so already: nothing is ever overwritten."""
+    if os.path.lexists(path):
+        raise LogError(path, "exists already", remedy="choose another name")
+
+
+def keep(copy: str, path: str) -> None:
+    """Puts what the copy has become at `path`, flushed; raises `LogError` and `WriteFailed`."""
+    write_new_file(path, [Path(copy).read_bytes()])
