@@ -1,8 +1,9 @@
 """The pressure path: before each step, measure, and at the threshold make room.
 
 It packs early and keeps a raw tail; it is cheap and frequent, so a failure is told and the step
-goes on: the overflow path stands behind it. A span whose attempt failed is not tried again without
-news. Whether it acted is read from the file, not from what the backend claims.
+goes on: the overflow path stands behind it. No attempt without news: a backend is asked only where
+something may go that no failed attempt was about. Whether it acted is read from the file, not from
+what the backend claims.
 """
 
 from collections.abc import Callable
@@ -80,12 +81,14 @@ class Wishes(Struct, frozen=True, kw_only=True):
     """What somebody may ask of the path beside its policy.
 
     `force` acts below the threshold and repeats a failed attempt, `keep_last` keeps that many
-    messages raw in place of the policy's tail, `progress` is told the summary's tokens as they
-    come. `run` decides where a backend runs, and for how long it may.
+    messages raw in place of the policy's tail, `keeps_tail` never gives the tail up, even where the
+    conversation stays over its threshold. `progress` is told the summary's tokens as they come.
+    `run` decides where a backend runs, and for how long it may.
     """
 
     force: bool = False
     keep_last: int | None = None
+    keeps_tail: bool = False
     instructions: str = ""
     progress: Callable[[int], None] | None = None
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
@@ -157,8 +160,12 @@ def _run(
         instructions=wishes.instructions,
         backend=backend.name,
         insist=wishes.force,
+        keeps_tail=wishes.keeps_tail,
         progress=wishes.progress,
     )
+    idle = bench.why_idle()
+    if idle:
+        return Outcome(acted=False, reason=idle, before=before, after=before, budgets=allowed)
     stamp = _stamp(session.path)
     ran = wishes.run(backend, bench, wishes.timeout_seconds)
     error = _error_of(backend, ran, wishes.timeout_seconds)

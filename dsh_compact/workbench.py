@@ -69,8 +69,8 @@ class Workbench:
     """One backend's hands on one session, for one attempt.
 
     `goal` says whether the attempt has done enough, None where it must simply do what it can;
-    `insist` tries even a span whose attempt failed before. `replaced` and `pruned` list what has
-    reached the disk so far.
+    `insist` tries even a span whose attempt failed before, `keeps_tail` never gives up the tail.
+    `replaced` and `pruned` list what has reached the disk so far.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Workbench:
         instructions: str = "",
         backend: str = "",
         insist: bool = False,
+        keeps_tail: bool = False,
         progress: Callable[[int], None] | None = None,
         new_id: Callable[[], str] = lambda: str(uuid4()),
     ) -> None:
@@ -102,6 +103,7 @@ class Workbench:
         self.notices: list[str] = []
         self._backend = backend
         self._insist = insist
+        self._keeps_tail = keeps_tail
         self._new_id = new_id
         self._bracket: _Bracket | None = None
         self._first_seq = session.events
@@ -128,13 +130,29 @@ class Workbench:
         """Whether the goal is reached; never where there is none."""
         return self._goal is not None and self._goal(self.pressure())
 
-    def choose(self, retain_tokens: int | None = None) -> Span | NoSpan:
-        """The span that may go now, none without news; a kept tail of `retain_tokens` in place of
-        the bench's own.
+    def choose(self) -> Span | NoSpan:
+        """The span that may go now, none without news.
+
+        Where there is a goal and the kept tail leaves nothing to fold, the tail is given up, down
+        to the newest indivisible unit: a conversation that stays over its threshold would be looked
+        at again at every step. A tail that somebody insists on is kept all the same.
         """
+        found = self._choose(self.retain_tokens)
+        if isinstance(found, NoSpan) and self.has_goal and not self._keeps_tail:
+            return self._choose(0)
+        return found
+
+    def why_idle(self) -> str:
+        """Why no attempt would be of use now; empty where one may be."""
+        if self.can_prune():
+            return ""
+        found = self.choose()
+        return found.reason if isinstance(found, NoSpan) else ""
+
+    def _choose(self, retain_tokens: int) -> Span | NoSpan:
         return planning.choose(
             self.session.items(),
-            retain_tokens=self.retain_tokens if retain_tokens is None else retain_tokens,
+            retain_tokens=retain_tokens,
             framing_tokens=FRAMING_TOKENS,
             keep_last=self.keep_last,
             stale_seqs=self._tried_in_vain(),

@@ -19,8 +19,7 @@ class Standard:
     def compact(self, bench: Workbench) -> Claim:
         """Prunes, then replaces up to 1 + `compaction_retries` times while the goal is not reached.
 
-        Where the kept tail alone is too much for the goal, it is given up down to the newest
-        indivisible unit: a conversation that stays over its threshold is folded at every step.
+        Without a goal it replaces once.
         """
         pruned = len(bench.prune())
         reason = ""
@@ -28,8 +27,6 @@ class Standard:
             if bench.is_enough():
                 break
             span = bench.choose()
-            if isinstance(span, NoSpan) and bench.has_goal:
-                span = bench.choose(retain_tokens=0)
             if isinstance(span, NoSpan):
                 reason = span.reason
                 break

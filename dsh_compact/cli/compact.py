@@ -97,7 +97,11 @@ def command(
         made, is_bound = _backend(resolved, is_trusted=config.is_trusted(trust), dry_run=dry_run)
         with Progress("writing the summary") as bar:
             wishes = Wishes(
-                force=force, keep_last=keep_last, instructions=instructions, progress=bar.advance
+                force=force,
+                keep_last=keep_last,
+                keeps_tail=retain_tokens is not None,
+                instructions=instructions,
+                progress=bar.advance,
             )
             if isinstance(session, TrialSession):
                 outcome = pressure.plan(session, resolved.policy, made, wishes)
