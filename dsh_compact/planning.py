@@ -57,9 +57,13 @@ class Span(Struct, frozen=True, kw_only=True):
 
 
 class NoSpan(Struct, frozen=True, kw_only=True):
-    """Nothing useful can go, and why, as a sentence for a user."""
+    """Nothing useful can go, and why, as a sentence for a user.
+
+    `was_tried` where something could go, had not an attempt on it failed.
+    """
 
     reason: str
+    was_tried: bool = False
 
 
 def item(seq: int, kind: Kind, tokens: int, message: Message) -> Item:
@@ -95,30 +99,37 @@ def choose(
     span = items[start:end]
     if not span:
         return NoSpan(reason=_why_empty(items, start))
-    reason = _why_not_worth(span, framing_tokens, stale_seqs, insist=insist)
-    if reason:
-        return NoSpan(reason=reason)
+    if refused := _not_worth(span, framing_tokens, stale_seqs, insist=insist):
+        return refused
     return Span(seqs=tuple(one.seq for one in span), tokens=sum(one.tokens for one in span))
 
 
-def _why_not_worth(
+def _not_worth(
     span: Sequence[Item], framing_tokens: int, stale_seqs: Collection[int], *, insist: bool
-) -> str:
-    """Why an attempt on the span would be wasted; empty where it would not."""
+) -> NoSpan | None:
+    """Why an attempt on the span would be wasted; None where it would not."""
     least = LEAST_SAVING * (framing_tokens + LEAST_SUMMARY_TOKENS)
     whole = sum(one.tokens for one in span)
     known = next((one for one in span if one.is_checkpoint), None)
     fresh = [one for one in span if one is not known and one.tokens]
     if not fresh and known is not None:
-        return "only an earlier checkpoint could be folded, and nothing in it is new"
+        return NoSpan(reason="only an earlier checkpoint could be folded, and nothing in it is new")
     if whole < least:
-        return f"what could be folded has {whole} tokens: a checkpoint would save next to nothing"
+        return NoSpan(
+            reason=f"what could be folded has {whole} tokens: a checkpoint would save next to"
+            " nothing"
+        )
     news = sum(one.tokens for one in fresh if one.seq not in stale_seqs)
     if insist or news >= least:
-        return ""
+        return None
     if any(one.seq in stale_seqs for one in fresh):
-        return "an attempt on it has failed, and next to nothing in it has changed since"
-    return f"beside an earlier checkpoint only {news} tokens could be folded: next to nothing"
+        return NoSpan(
+            reason="an attempt on it has failed, and next to nothing in it has changed since",
+            was_tried=True,
+        )
+    return NoSpan(
+        reason=f"beside an earlier checkpoint only {news} tokens could be folded: next to nothing"
+    )
 
 
 def objection(items: Sequence[Item], seqs: Sequence[int]) -> str:

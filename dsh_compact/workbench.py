@@ -135,12 +135,13 @@ class Workbench:
 
         Where there is a goal and the kept tail leaves nothing to fold, the tail is given up, down
         to the newest indivisible unit: a conversation that stays over its threshold would be looked
-        at again at every step. A tail that somebody insists on is kept all the same.
+        at again at every step. A tail that somebody insists on is kept all the same, and a failed
+        attempt is no reason to give it up.
         """
         found = self._choose(self.retain_tokens)
-        if isinstance(found, NoSpan) and self.has_goal and not self._keeps_tail:
-            return self._choose(0)
-        return found
+        if not isinstance(found, NoSpan) or found.was_tried:
+            return found
+        return self._choose(0) if self.has_goal and not self._keeps_tail else found
 
     def why_idle(self) -> str:
         """Why no attempt would be of use now; empty where one may be."""
