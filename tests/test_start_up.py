@@ -28,9 +28,9 @@ HEAVY: Final = (
 """What no plain command needs; each costs between a tenth and four times `python -c pass`."""
 
 
-def modules(*words: str) -> tuple[set[str], Ran]:
+def modules(*words: str, cwd: Path | None = None) -> tuple[set[str], Ran]:
     """All modules that are there when `dshc` with `words` has ended, and how it went."""
-    done = python(COMMAND_LINE.format(words=list(words)))
+    done = python(COMMAND_LINE.format(words=list(words)), cwd=cwd)
     return set(done.err.splitlines()[-1].split()), done
 
 
@@ -63,8 +63,8 @@ def test_a_commands_help_imports_nothing_heavy(name: str) -> None:
 @pytest.mark.parametrize("name", sorted({"measure", "history", "verify"} & {*names()}))
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
 def test_a_small_plain_log_needs_nothing_heavy(name: str, flags: list[str], logs: Path) -> None:
-    """A reading command on a small plain log in a pipe imports only what it uses."""
-    loaded, done = modules(name, str(logs / "v4-pressure.jsonl"), *flags)
+    """A reading command on a small plain log, with no configuration, imports only what it uses."""
+    loaded, done = modules(name, "v4-pressure.jsonl", *flags, cwd=logs)
     assert 0 == done.code
     assert set() == heavy(loaded)
 

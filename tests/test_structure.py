@@ -20,7 +20,10 @@ MODULES: Final = {
 LONGEST_MODULE_LINES: Final = 450
 """Lines of code (prose is welcome) beyond which a module holds two subjects."""
 
-TABLES: Final = {"overflow_wordings.py": "a row a wording; it grows with the providers"}
+TABLES: Final = {
+    "damage.py": "a row a kind of damage, in a user's words",
+    "overflow_wordings.py": "a row a wording; it grows with the providers",
+}
 """Modules that are data, of any length, each with its reason."""
 
 FORGERS: Final = {
