@@ -164,12 +164,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def _wrong(fault: PolicyWrong, origins: Mapping[str, Origin]) -> ConfigWrong:
-    said = (origins[key].where for key in (fault.key, *_RELATED) if origins[key].where)
+    """The fault with the place of the value that somebody said: its own, or one it does not fit."""
+    said = (origins[key].where for key in (fault.key, *fault.others) if origins[key].where)
     return ConfigWrong(fault.key, next(said, "defaults"), fault.reason)
-
-
-_RELATED: Final = ("threshold_ratio", "window_tokens", "headroom_tokens")
-"""Where a value that is right by itself does not fit, one of these may be the one that was said."""
 
 
 class _Layer(Struct, frozen=True):

@@ -35,12 +35,13 @@ MARKER_CHARACTERS: Final = 128
 
 
 class PolicyWrong(UsageError):
-    """A value of a policy cannot be; `key` names it."""
+    """A value of a policy cannot be; `key` names it, `others` what it does not fit."""
 
-    def __init__(self, key: str, problem: str) -> None:
+    def __init__(self, key: str, problem: str, others: tuple[str, ...] = ()) -> None:
         super().__init__(f"{key}: {problem}")
         self.key = key
         self.reason = problem
+        self.others = others
 
 
 class Policy(Struct, frozen=True, kw_only=True):
@@ -87,6 +88,7 @@ class Policy(Struct, frozen=True, kw_only=True):
             raise PolicyWrong(
                 "retain_ratio",
                 f"{self.retain_ratio} is not below threshold_ratio {self.threshold_ratio}",
+                ("threshold_ratio",),
             )
         if self.window_tokens is not None:
             check_tail(self, self.window_tokens)
@@ -100,6 +102,7 @@ class Policy(Struct, frozen=True, kw_only=True):
                 f"{self.prune_threshold_characters} leaves no room for a head of"
                 f" {self.prune_head_characters}, a tail of {self.prune_tail_characters} and a"
                 f" marker of up to {MARKER_CHARACTERS} characters",
+                ("prune_head_characters", "prune_tail_characters"),
             )
 
 
@@ -151,6 +154,7 @@ def check_tail(policy: Policy, window_tokens: int) -> None:
             "retain_tokens",
             f"{policy.retain_tokens} is not below the threshold of {allowed.threshold_tokens}"
             f" tokens (window {window_tokens})",
+            ("threshold_ratio", "window_tokens", "headroom_tokens"),
         )
 
 
