@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,14 +18,20 @@ class Footprint:
 
 
 def footprints(folder: Path) -> dict[str, Footprint]:
-    """Every file in a folder by its name; asks for the times before it reads the bytes."""
+    """Every file in a folder by its name; this look leaves no trace itself."""
     found = {}
     for path in sorted(folder.iterdir()):
         status = path.stat()
         found[path.name] = Footprint(
-            data=path.read_bytes(),
+            data=read_quietly(path),
             changed_ns=status.st_mtime_ns,
             read_ns=status.st_atime_ns,
             mode=status.st_mode,
         )
     return found
+
+
+def read_quietly(path: Path) -> bytes:
+    """The file's bytes, without touching the time of its last reading."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOATIME), "rb") as file:
+        return file.read()
