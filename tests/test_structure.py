@@ -3,6 +3,7 @@
 import ast
 import configparser
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -65,10 +66,10 @@ SPEAKERS: Final = {
 """Modules that may touch the process's streams, each with its reason."""
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
+@cache
+def trees() -> tuple[tuple[str, ast.Module], ...]:
     """Each module's path in the package, and its syntax tree."""
-    for name, path in MODULES.items():
-        yield name, ast.parse(path.read_text("utf-8"), name)
+    return tuple((name, ast.parse(path.read_text("utf-8"), name)) for name, path in MODULES.items())
 
 
 def excused(name: str, table: dict[str, str]) -> bool:
