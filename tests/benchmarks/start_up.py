@@ -39,15 +39,20 @@ PROMISES: Final = (
 )
 
 
-def rounds(commands: dict[str, list[str]], count: int) -> dict[str, float]:
-    """Return each command's median in seconds; they take turns, to meet the same machine."""
+def rounds(commands: dict[str, list[str]], count: int, folder: str) -> dict[str, float]:
+    """Return each command's median in seconds; they take turns, to meet the same machine.
+
+    They run in `folder`, where no configuration lies.
+    """
     taken: dict[str, list[float]] = {name: [] for name in commands}
     # An installed package has its bytecode beside it; the first round writes what is missing.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(count + 1):
         for name, words in commands.items():
             begun = perf_counter()
-            subprocess.run(words, stdout=subprocess.DEVNULL, env=environment, check=True)
+            subprocess.run(
+                words, stdout=subprocess.DEVNULL, env=environment, cwd=folder, check=True
+            )
             taken[name].append(perf_counter() - begun)
     return {name: median(times[1:]) for name, times in taken.items()}
 
@@ -67,7 +72,7 @@ def main(words: list[str]) -> int:
             "dshc measure --json": [DSHC, "measure", log, "--json"],
             "dshc history": [DSHC, "history", log],
         }
-        taken = rounds(commands, int(words[0]) if words else ROUNDS)
+        taken = rounds(commands, int(words[0]) if words else ROUNDS, folder)
     for name, seconds in taken.items():
         ratio = seconds / taken["python -c pass"]
         print(f"{name:22} {seconds * 1000:6.1f} ms {ratio:6.2f} × python -c pass")
