@@ -11,7 +11,6 @@ from dsh_compact.summarizers.errors import SummarizerFailed
 from dsh_compact.summarizers.gather import gather
 from dsh_compact.summarizers.language import Phrases, phrases_for
 from dsh_compact.summarizers.layout import layout
-from dsh_compact.summarizers.patterns import harmless
 from dsh_compact.summarizers.talk import said
 from dsh_compact.tokens import price_text
 
@@ -27,7 +26,7 @@ class Extractive:
             raise SummarizerFailed(self.name, f"{request.max_tokens} tokens hold no summary")
         phrases = _phrases(request)
         outline = gather(request.messages, phrases, request.instructions)
-        text = harmless(layout(outline, phrases, request.max_tokens))
+        text = layout(outline, phrases, request.max_tokens)
         assert price_text(text) <= request.max_tokens
         if progress is not None:
             progress(price_text(text))

@@ -220,7 +220,8 @@ def clip(text: str, room: int) -> str:
 
 def _head(text: str, room: int) -> str:
     """As many whole characters from the beginning as `room` holds, best up to a word's end."""
-    cut = _fitting(text[: max(0, room)], room)
+    room = max(0, room)
+    cut = _fitting(text[:room], room)
     if len(cut) < len(text) and not text[len(cut)].isspace():
         blank = cut.rfind(" ")
         if blank > len(cut) * 3 // 4:
