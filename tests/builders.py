@@ -39,6 +39,10 @@ Usage = tuple[int, int] | Record
 Raw = bytes  # `Conversation.bytes` hides the type's name inside the class
 
 STARTED_MS = 1_796_046_500_000
+NOT_STARTED_TEXT = (  # by which, to the letter, the harness knows its own answer again
+    "The tool call was interrupted before the Harness recorded it as started. "
+    "Retry it if it is still needed."
+)
 FRAMING = "The part of the session before this point was folded into the notes below."
 TOOLS: list[Record] = [
     {
@@ -578,7 +582,8 @@ class Conversation:
 
     def _interrupted_result(self, call_id: str, started: int | None, words: str) -> None:
         """An answer as the harness gives it on resume, with its keys in another order."""
-        message = self._result_message(call_id, [text(words)], is_error=True)
+        said = words if started is not None else NOT_STARTED_TEXT
+        message = self._result_message(call_id, [text(said)], is_error=True)
         order = ("id", "role", "toolCallId", "isError", "source", "content")
         message = {key: message[key] for key in order if key in message}
         message["id"] = f"interrupted-tool-result-{call_id}-{self.next_seq}"
