@@ -1,9 +1,9 @@
-"""How a turn that was interrupted is closed: what the harness itself appends when it resumes one.
+"""What an earlier process left open, and how the harness itself closes it when it resumes.
 
 Every unanswered call of the open step gets a result that says so, in the order of the message that
 asked for them; then the step ends, then the turn, with the reason "interrupted". Ids, error codes
 and the sentence for a call that never started are the harness's: it checks them when it opens a
-log.
+log. An open compaction is not ended: the `session/end-seed` behind it all makes it stale.
 """
 
 from collections.abc import Iterator
@@ -30,25 +30,24 @@ ABANDONED: Final = "abandoned: the process that began it is gone"
 """Why a compaction bracket is closed that nobody holds any more."""
 
 
-def closers(session: Session, first_seq: int | None = None) -> list[Draft]:
-    """The records that close the open turn, to be appended from `first_seq` on (the log's end).
+def closers(session: Session) -> list[Draft]:
+    """The records that close what is open, to be appended at the log's end.
 
-    Empty where no turn is open. The session must have followed its turns.
+    Empty where nothing is. The session must have followed its turns.
     """
     turns = session.turns
-    if turns.turn is None:
+    is_held = turns.bracket is not None and not turns.bracket_is_stale
+    if turns.turn is None and not is_held:
         return []
-    seq = session.events if first_seq is None else first_seq
     drafts: list[Draft] = []
-    bracket = turns.bracket
-    if bracket is not None and not turns.bracket_is_stale and bracket.turn == turns.turn:
-        drafts.append(encode.compaction_end(bracket.compaction_id, bracket.turn, ABANDONED))
-    if turns.step is not None:
+    if turns.turn is not None and turns.step is not None:
         for call in unanswered(session):
-            drafts.append(_result(session, turns.turn, turns.step, call, seq + len(drafts)))
+            seq = session.events + len(drafts)
+            drafts.append(_result(session, turns.turn, turns.step, call, seq))
         drafts.append(encode.step_end(turns.turn, turns.step))
-    drafts.append(encode.turn_end(turns.turn, "interrupted"))
-    return drafts
+    if turns.turn is not None:
+        drafts.append(encode.turn_end(turns.turn, "interrupted"))
+    return [*drafts, encode.end_seed()]
 
 
 def unanswered(session: Session) -> list[ToolCall]:

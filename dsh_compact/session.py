@@ -7,9 +7,10 @@ what does not fold is refused before a byte is written, and nothing counts befor
 
 import os
 import time
+from _thread import RLock, get_ident  # without what `threading` adds: start-up is a promise
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 from uuid import uuid4
 
 from dsh_compact import frames, tokens
@@ -53,6 +54,9 @@ from dsh_compact.reader import STANDARD_INPUT, LogReader, Run, find_log
 from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
 from dsh_compact.turns import Turns
+
+if TYPE_CHECKING:
+    from threading import Thread
 
 HEAD_BYTES: Final = 8192
 """So much of an answer is read first: most messages end before, and their stream is not wanted."""
@@ -378,6 +382,8 @@ class WritableSession(Session):
         super().__init__(path, wanted=TURNS_WANTED)
         self._journal = journal
         self._clock = clock
+        self._door = RLock()
+        self._barred: list[Thread] = []  # an identifier is given again once its thread is gone
         self.kept_aside = journal.start_at(self.size_bytes)
 
     def close(self) -> None:
@@ -414,6 +420,17 @@ class WritableSession(Session):
         They are admitted by the fold before anything is written, and folded again once they are on
         disk. Raises `NotAdmitted`, `ForeignAppend`, `WriteFailed`; the log is then as it was.
         """
+        with self._door:  # one thread at a time
+            if any(one.ident == get_ident() and one.is_alive() for one in self._barred):
+                raise NotAdmitted(f"{self.path}: what this thread may write, it has written")
+            return self._append(drafts)
+
+    def bar(self, thread: "Thread") -> None:
+        """From now on nothing is written for that thread; returns once it writes nothing more."""
+        with self._door:
+            self._barred = [*(one for one in self._barred if one.is_alive()), thread]
+
+    def _append(self, drafts: Sequence[Draft]) -> tuple[int, ...]:
         first, time_ms = self.events, self._clock()
         lines = [
             draft.line(first + index, time_ms, self.format) for index, draft in enumerate(drafts)

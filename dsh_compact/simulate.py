@@ -315,21 +315,17 @@ class Rehearsal:
         """
         before = self._found
         turn = self._begin()
-        pressure = self._session.pressure()
-        wall = self._make_wall(self._count())
-        while True:
-            answer = wall.request(self._count())
-            failure = None if answer.failure is None else normalised(answer.failure)
-            self._note(answer, failure)
-            if failure is None or not self._goes_on(turn, failure):
-                break
-        self._finish(turn, failure)
+        try:
+            wall, estimated, failure = self._requested(turn)
+        except KeyboardInterrupt:
+            self._end([encode.step_end(turn, 1), encode.turn_end(turn, "aborted")])
+            raise
         stopped = failure is not None and self._decisions[-1].retry
         return Rehearsed(
             backend=self._backend,
             discipline=self._discipline.name,
             limit_tokens=wall.limit_tokens,
-            estimated_tokens=pressure.total_tokens,
+            estimated_tokens=estimated,
             generation_before=before,
             generation_after=self._found,
             requests=tuple(self._requests),
@@ -338,6 +334,19 @@ class Rehearsal:
             stopped_at=self._max_requests if stopped else None,
             notices=tuple(self._notices),
         )
+
+    def _requested(self, turn: int) -> tuple[Wall, int, Failure | None]:
+        """Sends requests until one is answered, or given up; the last failure, if it was."""
+        estimated = self._session.pressure().total_tokens
+        wall = self._make_wall(self._count())
+        while True:
+            answer = wall.request(self._count())
+            self._note(answer)
+            if answer.failure is None or not self._goes_on(turn, answer.failure):
+                break
+        failure = None if answer.failure is None else normalised(answer.failure)
+        self._finish(turn, failure)
+        return wall, estimated, failure
 
     # The turn, as the harness writes it -----------------------------------------------------------
 
@@ -359,7 +368,8 @@ class Rehearsal:
         session = self._session
         time_ms = session.now_ms()
         try:
-            session.append([encode.request_failed(turn, 1, failure, time_ms, session.format)])
+            refused = normalised(failure)
+            session.append([encode.request_failed(turn, 1, refused, time_ms, session.format)])
         except DshcError as fault:
             decided = self._given_up(f"the refusal could not be written down: {fault}")
         else:
@@ -378,16 +388,18 @@ class Rehearsal:
         )
 
     def _finish(self, turn: int, failure: Failure | None) -> None:
-        session = self._session
         drafts = [encode.step_end(turn, 1)]
         if failure is None:
             drafts.insert(0, self._answer(turn))
             drafts.append(encode.turn_end(turn, "completed"))
-            self._discipline.on_reply(session)
+            self._discipline.on_reply(self._session)
         else:
             drafts.append(encode.turn_end(turn, "error", failure))
+        self._end(drafts)
+
+    def _end(self, drafts: list[encode.Draft]) -> None:
         try:
-            session.append(drafts)
+            self._session.append(drafts)
         except DshcError as fault:
             self._notices.append(f"the turn could not be ended: {fault}")
 
@@ -415,9 +427,9 @@ class Rehearsal:
         header = header_pieces(session.newest_header)
         return count_request(messages, header, self._tokenizer).total_tokens
 
-    def _note(self, answer: Answer, failure: Failure | None) -> None:
+    def _note(self, answer: Answer) -> None:
         outcome: Literal["answered", "refused", "dropped"] = "answered"
-        if failure is not None:
+        if answer.failure is not None:
             outcome = "refused"
         elif answer.dropped_tokens:
             outcome = "dropped"
@@ -427,7 +439,7 @@ class Rehearsal:
             outcome=outcome,
             generation=self._found,
             dropped_tokens=answer.dropped_tokens,
-            failure=failure,
+            failure=None if answer.failure is None else normalised(answer.failure),
         )
         self._requests.append(sent)
 

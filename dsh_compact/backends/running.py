@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
@@ -81,8 +82,9 @@ def run_here(
     thread.start()
     try:
         while thread.is_alive() and clock.left_seconds() > 0 and not is_cancelled():
-            thread.join(min(LOOK_SECONDS, clock.left_seconds()))
+            thread.join(max(0, min(LOOK_SECONDS, clock.left_seconds())))
     finally:
+        bench.session.bar(thread)
         bench.revoke()
     return outcome[0] if outcome else Ran(timed_out=not is_cancelled())
 
@@ -114,7 +116,7 @@ def run_isolated(
     what really landed. Its memory is its own: nothing that it changes there reaches us.
     """
     reading, writing = os.pipe()
-    child = os.fork()
+    child = _fork()
     if child == 0:
         os.setpgid(0, 0)
         _report(writing, _kept(backend, bench))
@@ -128,6 +130,15 @@ def run_isolated(
     if answer is None and is_cancelled():
         return Ran()
     return _ran(backend, answer, status)
+
+
+def _fork() -> int:
+    """Beside other threads, too: should one of them hold a lock that the child needs, the child
+    hangs, and its time limit ends it.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
 
 
 def _take_over(bench: Workbench) -> None:

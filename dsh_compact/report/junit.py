@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from dsh_compact.report.terminal import safe, safe_block
 
-
 _MARKUP: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
