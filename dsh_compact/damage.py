@@ -52,10 +52,12 @@ class Row(Struct, frozen=True):
     severity: Severity = Severity.DAMAGE
 
 
-_CUT_TAIL: Final = "cut off and kept beside"
 _ASIDE: Final = "set aside"
+_OMIT: Final = "the key is left out"
 _RENUMBER: Final = "renumbered, with every reference to it"
-_CLOSE: Final = "closed the way the harness closes an interrupted turn"
+_CLOSED: Final = "closed the way the harness closes an interrupted turn"
+_CLOSE: Final = "what is open is closed as the harness does, or set aside"
+_START: Final = "a start that was lost is written again, or set aside"
 
 ROWS: Final = (
     # The bytes
@@ -64,14 +66,14 @@ ROWS: Final = (
         "tail",
         "the last line was never finished",
         Consequence.LOST_TAIL,
-        _CUT_TAIL,
+        "kept where only its end is missing, else cut off",
     ),
     Row(
         Damage.TORN_FRAME,
         "tail",
         "the last frame was never finished",
         Consequence.LOST_TAIL,
-        "whole lines in it are kept, the rest cut off",
+        "whole lines in it are kept, the rest is cut off",
     ),
     Row(
         Damage.BAD_CHECKSUM,
@@ -88,7 +90,13 @@ ROWS: Final = (
         _ASIDE,
     ),
     Row(Damage.NOT_JSON, "line", "the line is empty or no JSON", Consequence.CUT, _ASIDE),
-    Row(Damage.NOT_UTF8, "line", "the line is not UTF-8", Consequence.WRONG_FIGURE, _ASIDE),
+    Row(
+        Damage.NOT_UTF8,
+        "line",
+        "the line is not UTF-8",
+        Consequence.WRONG_FIGURE,
+        "read as the harness reads it, with U+FFFD",
+    ),
     Row(
         Damage.TOO_LARGE,
         "line",
@@ -117,7 +125,7 @@ ROWS: Final = (
         "header",
         "the header has a key that nobody knows",
         Consequence.REFUSED,
-        None,
+        _OMIT,
     ),
     Row(
         Damage.HEADER_ID_DIFFERS,
@@ -160,7 +168,7 @@ ROWS: Final = (
         "record",
         "a key beside type, seq, time and data that nobody knows",
         Consequence.CUT,
-        _ASIDE,
+        _OMIT,
     ),
     Row(
         Damage.PACKED_ROW_UNEQUAL,
@@ -183,7 +191,7 @@ ROWS: Final = (
         "record",
         "two processes gave the same number",
         Consequence.CUT,
-        _RENUMBER + "; a mere copy is set aside",
+        "renumbered like that; a mere copy is set aside",
     ),
     Row(
         Damage.SEQ_BACKWARDS,
@@ -198,14 +206,14 @@ ROWS: Final = (
         "record",
         "a message does not say what it does to the surface",
         Consequence.REFUSED,
-        _ASIDE,
+        "an append where it names no sources, else set aside",
     ),
     Row(
         Damage.SURFACE_OP_FORBIDDEN,
         "record",
         "an event that is no message claims a place on the surface",
         Consequence.REFUSED,
-        _ASIDE,
+        "the field is left out",
     ),
     Row(
         Damage.SURFACE_OP_WRONG,
@@ -278,7 +286,9 @@ ROWS: Final = (
         _ASIDE,
     ),
     # Messages
-    Row(Damage.MESSAGE_WITHOUT_ID, "record", "a message has no id", Consequence.REFUSED, _ASIDE),
+    Row(
+        Damage.MESSAGE_WITHOUT_ID, "record", "a message has no id", Consequence.REFUSED, "given one"
+    ),
     Row(
         Damage.MESSAGE_WRONG,
         "record",
@@ -291,7 +301,7 @@ ROWS: Final = (
         "record",
         "a checkpoint names itself as another format does",
         Consequence.REFUSED,
-        _ASIDE,
+        "named as this format does",
     ),
     Row(
         Damage.REQUEST_HEADER_WRONG,
@@ -306,7 +316,7 @@ ROWS: Final = (
         "record",
         "a turn starts inside another, or ends without a start",
         Consequence.REFUSED,
-        _CLOSE + ", or " + _ASIDE,
+        _CLOSE,
     ),
     Row(
         Damage.TURN_MISCOUNTED,
@@ -320,7 +330,7 @@ ROWS: Final = (
         "record",
         "a step starts inside another, or ends without a start",
         Consequence.REFUSED,
-        _CLOSE + ", or " + _ASIDE,
+        _CLOSE,
     ),
     Row(
         Damage.STEP_MISCOUNTED,
@@ -334,14 +344,14 @@ ROWS: Final = (
         "record",
         "an event of a turn while none is open",
         Consequence.REFUSED,
-        _ASIDE,
+        _START,
     ),
     Row(
         Damage.OUTSIDE_STEP,
         "record",
         "an event of a step outside that step",
         Consequence.REFUSED,
-        _ASIDE,
+        _START,
     ),
     Row(
         Damage.CALL_DIFFERS,
@@ -362,14 +372,14 @@ ROWS: Final = (
         "record",
         "a result answers no call that was started",
         Consequence.REFUSED,
-        _ASIDE,
+        _START,
     ),
     Row(
         Damage.CALL_WITHOUT_RESULT,
         "record",
         "a step or turn ends and a call has no result",
         Consequence.REFUSED,
-        _CLOSE,
+        _CLOSED,
     ),
     Row(
         Damage.RESULT_PARTED,
@@ -398,14 +408,14 @@ ROWS: Final = (
         "record",
         "a compaction names another turn than the open one",
         Consequence.REFUSED,
-        _ASIDE,
+        "corrected, or set aside",
     ),
     Row(
         Damage.BRACKET_ID_WRONG,
         "record",
         "an event of a compaction that is not open",
         Consequence.REFUSED,
-        _ASIDE,
+        _START,
     ),
     Row(
         Damage.BRACKET_CROSSES_TURN,
@@ -419,7 +429,7 @@ ROWS: Final = (
         "record",
         "a compaction ends well without a summary",
         Consequence.REFUSED,
-        "set aside, and ended with an error",
+        "it ends with an error",
     ),
     Row(
         Damage.SUMMARY_REPEATED,
@@ -433,7 +443,7 @@ ROWS: Final = (
         "record",
         "a checkpoint with no summary directly before it",
         Consequence.REFUSED,
-        _ASIDE,
+        "written again from its message, or set aside",
     ),
     Row(
         Damage.SUMMARY_WITHOUT_REPLACEMENT,
@@ -491,7 +501,7 @@ ROWS: Final = (
         "tail",
         "the log ends in an open turn",
         Consequence.CLOSED_LATER,
-        _CLOSE,
+        _CLOSED,
         Severity.WARNING,
     ),
     Row(
@@ -499,7 +509,7 @@ ROWS: Final = (
         "tail",
         "the log ends while a call waits for its result",
         Consequence.CLOSED_LATER,
-        _CLOSE,
+        _CLOSED,
         Severity.WARNING,
     ),
     Row(

@@ -29,6 +29,11 @@ class Place(NamedTuple):
     start_bytes: int
     size_bytes: int
 
+    @property
+    def byte(self) -> int:
+        """Where in the file the record's line or frame begins."""
+        return self.start_bytes if self.frame_bytes < 0 else self.frame_bytes
+
 
 NOWHERE: Final = Place(-1, -1, 0)
 """The place of a record that is not on disk yet."""

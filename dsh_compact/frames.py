@@ -76,6 +76,18 @@ def unpack(frame: bytes | memoryview) -> bytes:
         raise _too_large() from None
 
 
+def unpack_torn(beginning: bytes) -> bytes:
+    """What the beginning of a frame holds, as far as it can be told; empty where nothing can."""
+    import zstandard
+
+    try:
+        unpacked = zstandard.ZstdDecompressor(max_window_size=MAX_UNPACKED_BYTES).decompressobj()
+        content = unpacked.decompress(beginning)
+    except (zstandard.ZstdError, MemoryError):
+        return b""
+    return content if len(content) <= MAX_UNPACKED_BYTES else b""
+
+
 def pack(content: bytes) -> bytes:
     """One frame with a checksum."""
     return _compressor().compress(content)

@@ -22,6 +22,9 @@ MAX_TRIES: Final = 64
 MAX_TRY_BYTES: Final = 1 << 20
 """How long a frame may be that is found behind a broken one: appends are small, a try is dear."""
 
+MAX_TORN_BYTES: Final = 1 << 26
+"""A longer tail is not looked into: it is no append that was cut off."""
+
 
 class Lost(Struct, frozen=True, kw_only=True):
     """A stretch of the file that gives no lines; with `is_tail` nothing follows it."""
@@ -63,6 +66,21 @@ def pieces(reader: LogReader) -> Iterator[Batch | Lost]:
             size_bytes=torn.size_bytes,
             is_tail=True,
         )
+
+
+def lines_of_torn(reader: LogReader, lost: Lost) -> bytes:
+    """What a torn tail holds of whole lines, each with its newline.
+
+    Of a frame that is what its beginning unpacks to; a line that lacks nothing but its newline gets
+    it. Whether it is a record is for others to say.
+    """
+    if lost.size_bytes > MAX_TORN_BYTES:
+        return b""
+    torn = b"".join(bytes_of(reader, lost.start_bytes, lost.size_bytes))
+    if lost.damage is Damage.TORN_FRAME:
+        content = frames.unpack_torn(torn)
+        return content[: content.rfind(b"\n") + 1]
+    return torn + b"\n" if lost.damage is Damage.TORN_LINE else b""
 
 
 def bytes_of(reader: LogReader, start_bytes: int, size_bytes: int) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from dsh_compact import tokens
 from dsh_compact.codec import identity_of
 from dsh_compact.codec.audit import Audited, audit, audit_header
 from dsh_compact.codec.renumber import renumber
+from dsh_compact.codec.splice import as_utf8
 from dsh_compact.damage import TABLE, Consequence, Finding, Severity
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import FORMATS, Place, SurfaceChange
@@ -24,10 +25,12 @@ from dsh_compact.reader import SESSION_FILES, Batch, LogReader, find_log
 from dsh_compact.rules import Breach, Rules, View
 from dsh_compact.salvage import Lost, pieces
 from dsh_compact.surface import Node, Surface
-from dsh_compact.writers import Arrival, Arrived, Writers
+from dsh_compact.writers import Arrival, Arrived, Copies, Writers
 
 MAX_FINDINGS: Final = 1_000
 """So many findings are told one by one; what more there are is counted. Nobody reads them all."""
+
+COPY: Final = "the same record stands there twice"
 
 _SHORTEST_CUT: Final = 2
 
@@ -86,7 +89,7 @@ class Inspector:
         self._rules: Rules | None = None
         self._prices: dict[int, int] = {}
         self._times = array("q")
-        self._digests = array("q")
+        self._copies = Copies()
         self._findings: list[Finding] = []
         self._untold = 0
         self._untold_damage = 0
@@ -124,7 +127,7 @@ class Inspector:
         """Takes the first line; returns whether it is a header, right or wrong."""
         header, version, faults = audit_header(line)
         for damage, problem in faults:
-            self._add(damage, problem, line=self.lines, byte=_byte(place))
+            self._add(damage, problem, line=self.lines, byte=place.byte)
         if header is not None and version is not None:
             self._version, self._session_id = version, header.id
             self._header_line = self.lines
@@ -140,24 +143,28 @@ class Inspector:
     def _take(self, line: bytes, place: Place) -> None:
         assert self._version is not None
         record = audit(line, self._version, self.lines, place)
+        if Damage.NOT_UTF8 in dict(record.faults):
+            self._add_at(record, *record.faults[0])
+            line = as_utf8(line)
+            record = audit(line, self._version, self.lines, place)
         claimed = record.seq
         if record.type == "turn/end":
             self._last_turn_end_line = self.lines
         if claimed is None:
             for damage, problem in record.faults:
-                self._add(damage, problem, line=self.lines, byte=_byte(place))
+                self._add(damage, problem, line=self.lines, byte=place.byte)
             self._lost_lines += 1
             return
-        digest = hash(line)
-        if self._is_copy(claimed, digest):
-            self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again: the same record twice")
+        if self._copies.has(record, line, self._writers):
+            self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again: {COPY}")
             return
         arrived = self._writers.arrive(record)
         if arrived is None:
             self._add_at(record, Damage.SEQ_REPEATED, f"seq {claimed} again, one fork too many")
             return
         self._judge_seq(record, arrived)
-        self._note(record, digest)
+        self._copies.add(record, line)
+        self._note(record)
         self._newest_type = record.type
         if not self._writers.is_identity:
             record = self._renumbered(line, record, arrived)
@@ -227,15 +234,8 @@ class Inspector:
         apart = (record.time_ms - self._times[first]) / 1000
         return f": two processes wrote, the second one's event is {apart:+.3f} s from the first's"
 
-    def _is_copy(self, seq: int, digest: int) -> bool:
-        """Whether this very record stands in the log already, under the same seq."""
-        if seq >= self._writers.due_seq:
-            return False
-        return any(self._digests[at] == digest for at in self._writers.all_of(seq))
-
-    def _note(self, record: Audited, digest: int) -> None:
+    def _note(self, record: Audited) -> None:
         time = record.time_ms or 0
-        self._digests.extend([digest] * record.count)
         self._times.extend([max(min(time, 2**62), -(2**62))] * record.count)
 
     # Out ------------------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ class Inspector:
         self._add_at(breach.record, breach.damage, breach.problem)
 
     def _add_at(self, record: Audited, damage: Damage, problem: str) -> None:
-        byte = _byte(record.place)
+        byte = record.place.byte
         self._add(damage, problem, line=record.line, seq=record.claimed_seq, byte=byte)
 
     def _add(
@@ -318,10 +318,6 @@ class Inspector:
             dropped = "the last record" if count == 1 else f"the last {count} records"
             return f"the harness opens the session and drops {dropped} without a word"
         return str(Consequence.REFUSED if consequence is Consequence.CUT else consequence)
-
-
-def _byte(place: Place) -> int:
-    return place.start_bytes if place.frame_bytes < 0 else place.frame_bytes
 
 
 def _order(finding: Finding) -> tuple[int, int]:

@@ -10,6 +10,7 @@ then in those that it forks from.
 Pure: no file, no JSON. A log that is whole is one chain, and its new numbers are the old ones.
 """
 
+from array import array
 from bisect import bisect_right
 from collections import deque
 from enum import Enum
@@ -125,8 +126,7 @@ class Runs:
 
     def add(self, seq: int, new_seq: int, count: int) -> None:
         """`count` events from `seq` on are numbered from `new_seq` on; -1: they are gone."""
-        if self._runs and self._runs[-1].first_seq >= seq:
-            self._runs.pop()  # told anew
+        self._forget_from(seq)
         last = self._runs[-1] if self._runs else None
         if (
             last is not None
@@ -137,6 +137,13 @@ class Runs:
         else:
             self._runs.append(_Run(seq, new_seq, count))
 
+    def _forget_from(self, seq: int) -> None:
+        """What was told of this seq and later ones is told anew."""
+        while self._runs and self._runs[-1].first_seq >= seq:
+            self._runs.pop()
+        if self._runs and (last := self._runs[-1]).first_seq + last.length > seq:
+            self._runs[-1] = last._replace(length=seq - last.first_seq)
+
     def look_up(self, seq: int) -> int | None:
         """The new number, -1 for an event that is gone, None for one that is not of this chain."""
         at = bisect_right(self._runs, seq, key=_first_seq) - 1
@@ -146,6 +153,29 @@ class Runs:
         if seq >= run.first_seq + run.length:
             return None
         return -1 if run.new_seq < 0 else run.new_seq + seq - run.first_seq
+
+
+class Copies:
+    """Finds events that stand in a log a second time, byte for byte and under the same seq.
+
+    Records are remembered by a hash of 64 bits, which a process draws anew each time it runs: what
+    is taken for a copy by chance, nobody can choose.
+    """
+
+    def __init__(self) -> None:
+        self._digests = array("q")
+
+    def has(self, record: Audited, line: bytes, writers: "Writers") -> bool:
+        """Whether the record was there before; `writers` are those before it arrives."""
+        seq = record.seq
+        if seq is None or (len(writers.chains) == 1 and seq >= writers.due_seq):
+            return False
+        digest = hash(line)
+        return any(self._digests[at] == digest for at in writers.all_of(seq))
+
+    def add(self, record: Audited, line: bytes) -> None:
+        """Remembers a record that has arrived."""
+        self._digests.extend([hash(line)] * record.count)
 
 
 def _first_seq(run: _Run) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
-from dsh_compact.codec import shapes, wire
+from dsh_compact.codec import shapes, splice, wire
 from dsh_compact.codec.decode import decode, decode_request_header, decode_surface_event
 from dsh_compact.codec.shapes import Json, Wrong
 from dsh_compact.codec.types import KNOWN_TYPES, PACKED_TYPES, SURFACE_KINDS
@@ -178,6 +178,14 @@ def audit(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Aud
     return _audit_record(line, value, version, bare)
 
 
+def audit_as_harness(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Audited:
+    """The same, where what is no UTF-8 is read as the harness does: that is no fault then."""
+    record = audit(line, version, number, place)
+    if dict(record.faults).get(Damage.NOT_UTF8) is None:
+        return record
+    return audit(splice.as_utf8(line), version, number, place)
+
+
 def audit_header(line: bytes) -> tuple[SessionHeader | None, int | None, list[Wrong]]:
     """The first record: its header where one can be told, its claimed version, all its faults."""
     from dsh_compact.codec.decode import decode_header
@@ -186,14 +194,18 @@ def audit_header(line: bytes) -> tuple[SessionHeader | None, int | None, list[Wr
         header = decode_header(line)
     except RuleBroken as fault:
         return None, None, [(fault.damage, fault.problem)]
-    return header, header.version, list(shapes.check_header(wire.load(line), header.version))
+    faults: list[Wrong] = []
+    value = _caught(faults, lambda: wire.load(line))
+    if value is not None:
+        faults += shapes.check_header(value, header.version)
+    return header, header.version, faults
 
 
 def _audit_record(line: bytes, value: Json, version: int, bare: Audited) -> Audited:
     kind = bare.type
     faults: list[Wrong] = []
     event = _caught(faults, lambda: decode(line, version, bare.place))
-    if kind in PACKED_TYPES:
+    if kind in PACKED_TYPES and version == 0:
         count = event.count if isinstance(event, Other) else 1
         return structs.replace(bare, event=event, count=count, faults=tuple(faults))
     envelope = list(shapes.check_envelope(value, version))
@@ -335,9 +347,11 @@ def _text(data: Json, key: str, damage: Damage) -> str:
 
 def _title(kind: str, data: Json) -> Title:
     source = data.get("source")
+    if not isinstance(source, dict):
+        raise RuleBroken(Damage.TITLE_WRONG, "the title does not say where it comes from")
     return Title(
         message_seqs=_seqs(data.get("messageSeqs"), Damage.TITLE_WRONG, "messageSeqs"),
-        by_user=isinstance(source, dict) and source.get("kind") == "user",
+        by_user=source.get("kind") == "user",
         is_request=kind == "session/title-llm-request",
     )
 
@@ -363,14 +377,20 @@ def _command(kind: str, data: Json) -> Command:
     )
 
 
+_INBOXES: Final = frozenset({"next-turn", "next-step"})
+
+
 def _splice(_: str, data: Json) -> Splice:
     inserted, removed = data.get("inserted"), data.get("removedCount", 0)
     if not shapes.is_count(data.get("start")) or not shapes.is_count(removed):
         raise RuleBroken(Damage.INBOX_WRONG, "start or removedCount is no count")
     if not isinstance(inserted, list) or not all(isinstance(one, dict) for one in inserted):
         raise RuleBroken(Damage.INBOX_WRONG, "inserted is no list of messages")
+    target = _text(data, "target", Damage.INBOX_WRONG)
+    if target not in _INBOXES:
+        raise RuleBroken(Damage.INBOX_WRONG, f"there is no inbox {target!r:.60}")
     return Splice(
-        target=_text(data, "target", Damage.INBOX_WRONG),
+        target=target,
         start=data["start"],
         removed_count=removed,
         inserted_ids=tuple(str(one.get("id")) for one in inserted),

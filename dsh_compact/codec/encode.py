@@ -291,6 +291,13 @@ def checkpoint_blocks(preamble: str, summary: Sequence[Block]) -> tuple[Block, .
     )
 
 
+def checkpoint_source(compaction_id: str, *, version: int) -> dict[str, Any]:
+    """How a checkpoint of format `version` says where it comes from."""
+    if version == 4:
+        return {"kind": "compact-checkpoint", "compactionId": compaction_id}
+    return {"kind": "plugin", "plugin": "compact", "compactionId": compaction_id}
+
+
 def checkpoint(
     compaction_id: str,
     content: Sequence[Block],
@@ -301,12 +308,7 @@ def checkpoint(
     version: int,
 ) -> Draft:
     """The message that replaces `shadowed_seqs`; `bracket_seqs` are those of its start and summary."""
-    source: dict[str, Any]
-    if version == 4:
-        source = {"kind": "compact-checkpoint", "compactionId": compaction_id}
-    else:
-        source = {"kind": "plugin", "plugin": "compact", "compactionId": compaction_id}
-    draft = user_message(content, message_id, source)
+    draft = user_message(content, message_id, checkpoint_source(compaction_id, version=version))
     return Draft(
         type=draft.type,
         data=draft.data,

@@ -9,13 +9,16 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-import msgspec
 from msgspec import Raw
 
-from dsh_compact.codec import wire
+from dsh_compact.codec.splice import GONE, joined, load, parts
 from dsh_compact.codec.types import PACKED_TYPES
 
 Resolve = Callable[[int], int | None]
+"""The new number of what a record calls by a seq; None where it is gone."""
+
+Move = Callable[[int, int | None], tuple[int, int | None]]
+"""Where an event of a turn (and step, where it names one) belongs."""
 
 LOST: Final = 2**53 - 1
 """Stands for an event that is gone where its number cannot be left out: no event has it."""
@@ -35,24 +38,24 @@ def renumber(
     version: int,
     seq: int,
     resolve: Resolve,
-    turn: Callable[[int], int] | None = None,
+    move: Move | None = None,
 ) -> bytes:
-    """The record in `line` as event `seq`, its references as `resolve` gives them.
+    """The record in `line` as event `seq`, its references as `resolve` and `move` give them.
 
     A list of sources or citations loses what resolves to None; the end of a range becomes `LOST`.
     The line itself where nothing changes.
     """
-    fields = _parts(line)
-    kind = wire.load(bytes(fields["type"]))
+    fields = parts(line)
+    kind = load(fields["type"])
     changed: dict[str, Any] = {"seq0" if kind in PACKED_TYPES and "seq0" in fields else "seq": seq}
     changed |= _envelope(fields, version, resolve)
-    data = _data(kind, fields.get("data"), version, resolve, turn)
-    same = data is None and all(wire.load(bytes(fields[key])) == changed[key] for key in changed)
-    if same and all(value is not _GONE for value in changed.values()):
+    data = _data(kind, fields.get("data"), version, resolve, move)
+    same = data is None and all(load(fields[key]) == changed[key] for key in changed)
+    if same and all(value is not GONE for value in changed.values()):
         return line
     if data is not None:
         changed["data"] = data
-    return _joined(fields, changed)
+    return joined(fields, changed)
 
 
 def renumber_header(line: bytes, count: Callable[[int], int]) -> bytes:
@@ -61,23 +64,20 @@ def renumber_header(line: bytes, count: Callable[[int], int]) -> bytes:
 
     The line itself where nothing changes.
     """
-    fields = _parts(line)
-    length = wire.load(bytes(fields["seedLength"])) if "seedLength" in fields else None
+    fields = parts(line)
+    length = load(fields["seedLength"]) if "seedLength" in fields else None
     if not isinstance(length, int) or isinstance(length, bool) or count(length) == length:
         return line
-    return _joined(fields, {"seedLength": count(length)})
-
-
-_GONE: Final = object()
+    return joined(fields, {"seedLength": count(length)})
 
 
 def _envelope(fields: dict[str, Raw], version: int, resolve: Resolve) -> dict[str, Any]:
     changed: dict[str, Any] = {}
     if "sourceEventSeqs" in fields:
-        sources = wire.load(bytes(fields["sourceEventSeqs"]))
+        sources = load(fields["sourceEventSeqs"])
         if isinstance(sources, list):
-            changed["sourceEventSeqs"] = _sources(sources, resolve) or _GONE
-    op = wire.load(bytes(fields["surfaceOp"])) if "surfaceOp" in fields else None
+            changed["sourceEventSeqs"] = _sources(sources, resolve) or GONE
+    op = load(fields["surfaceOp"]) if "surfaceOp" in fields else None
     if isinstance(op, dict):
         names = ("start", "end") if version == 0 else ("startSeq", "endSeq")
         changed["surfaceOp"] = {
@@ -138,27 +138,35 @@ def _data(
     raw: Raw | None,
     version: int,
     resolve: Resolve,
-    turn: Callable[[int], int] | None,
+    move: Move | None,
 ) -> bytes | None:
     """The data under new numbers; None where none of them changes."""
     movers = _MOVERS.get(kind, {})
-    if raw is None or not (movers or turn is not None):
+    if raw is None or not (movers or move is not None):
         return None
-    fields = _parts(bytes(raw))
+    fields = parts(bytes(raw))
     if kind == _DELIVERY and not _is_ours(fields, version):
         return None
     changed: dict[str, Any] = {}
-    for key, move in movers.items():
+    for key, mover in movers.items():
         if key in fields:
-            old = wire.load(bytes(fields[key]))
-            new = move(old, resolve)
+            old = load(fields[key])
+            new = mover(old, resolve)
             if new != old:
                 changed[key] = new
-    if turn is not None and "turn" in fields:
-        old = wire.load(bytes(fields["turn"]))
-        if isinstance(old, int) and not isinstance(old, bool) and turn(old) != old:
-            changed["turn"] = turn(old)
-    return _joined(fields, changed) if changed else None
+    if move is not None:
+        changed |= _place(fields, move)
+    return joined(fields, changed) if changed else None
+
+
+def _place(fields: dict[str, Raw], move: Move) -> dict[str, int]:
+    turn, step = (load(fields[key]) if key in fields else None for key in ("turn", "step"))
+    if not isinstance(turn, int) or isinstance(turn, bool):
+        return {}
+    is_step = isinstance(step, int) and not isinstance(step, bool)
+    new_turn, new_step = move(turn, step if is_step else None)
+    changed = {} if new_turn == turn else {"turn": new_turn}
+    return changed if new_step in (None, step) else {**changed, "step": new_step}
 
 
 _DELIVERY: Final = "session-log-deepseek/delivery-accepted"
@@ -166,7 +174,7 @@ _DELIVERY: Final = "session-log-deepseek/delivery-accepted"
 
 def _is_ours(fields: dict[str, Raw], version: int) -> bool:
     raw = fields.get("sessionFormatVersion")
-    return (0 if raw is None else wire.load(bytes(raw))) == version
+    return (0 if raw is None else load(raw)) == version
 
 
 def _move_list(value: Any, resolve: Resolve) -> Any:
@@ -222,24 +230,3 @@ _MOVERS: Final[dict[str, dict[str, Mover]]] = {
     _DELIVERY: {"throughSeq": _move_back},
 }
 """Where seqs stand in the data, by type and key."""
-
-
-# Taking apart and putting together -------------------------------------------------------------
-
-
-def _parts(raw: bytes) -> dict[str, Raw]:
-    try:
-        return msgspec.json.decode(raw, type=dict[str, Raw])
-    except msgspec.DecodeError:  # a lone surrogate, say: carried all the same
-        return {key: Raw(wire.dump(value)) for key, value in wire.load(raw).items()}
-
-
-def _joined(fields: dict[str, Raw], changed: dict[str, Any]) -> bytes:
-    parts = []
-    for key, raw in fields.items():
-        value = changed.get(key, raw)
-        if value is _GONE:
-            continue
-        written = bytes(value) if isinstance(value, Raw | bytes) else wire.dump(value)
-        parts.append(b"%b:%b" % (wire.dump(key), written))
-    return b"{" + b",".join(parts) + b"}"

@@ -52,11 +52,15 @@ def is_text(value: Any) -> bool:
 # The header -------------------------------------------------------------------------------------
 
 
+def header_keys(version: int) -> frozenset[str]:
+    """All that a header of that format may have."""
+    return _HEADER_KEYS if version == 4 else _OLD_HEADER_KEYS
+
+
 def check_header(header: Json, version: int) -> Iterator[Wrong]:
     """The first record, of a format that is supported."""
-    allowed = _HEADER_KEYS if version == 4 else _OLD_HEADER_KEYS
     for key in header:
-        if key not in allowed:
+        if key not in header_keys(version):
             yield Damage.HEADER_UNKNOWN_KEY, f"the header has an unknown key, {key!r:.60}"
     if version != 4:
         return
@@ -289,7 +293,13 @@ def _is_adapted(defaults: Any, config: Json) -> bool:
     )
 
 
+def _check_compaction(record: Json) -> Iterator[Wrong]:
+    if not is_text(record["data"].get("compactionId")):
+        yield Damage.DATA_WRONG, f"{record['type']} has no compactionId"
+
+
 def _check_summary(record: Json) -> Iterator[Wrong]:
+    yield from _check_compaction(record)
     for key in ("summary", "rawOutput"):
         blocks = record["data"].get(key)
         if isinstance(blocks, list):
@@ -315,6 +325,8 @@ _DATA_CHECKS: Final[dict[str, Callable[[Json], Iterator[Wrong]]]] = {
     "agent/inbox/spliced": _check_waiting,
     "assistant/attempt": _check_attempt,
     "request/header": _check_request_header,
+    "compaction/end": _check_compaction,
+    "compaction/start": _check_compaction,
     "compaction/summary": _check_summary,
     "session/end-seed": _check_end_seed,
 }

@@ -41,6 +41,13 @@ class Bracket(Struct, kw_only=True):
     has_summary: bool = False
 
 
+class Saved(Struct, frozen=True):
+    """What a summary or prune changes here."""
+
+    before: Audited | None
+    has_summary: bool
+
+
 class Brackets(Fold):
     """The open bracket, None while there is none."""
 
@@ -70,36 +77,47 @@ class Brackets(Fold):
             problem = "the compaction that starts here has no end"
             yield Breach(self.bracket.record, Damage.BRACKET_OPEN, problem)
 
+    def save(self) -> "Saved":
+        """What `load` needs to forget the records taken since."""
+        bracket = self.bracket
+        return Saved(self._before, bracket is not None and bracket.has_summary)
+
+    def load(self, saved: "Saved") -> None:
+        """Forgets a summary or prune that was taken since `save`."""
+        self._before = saved.before
+        if self.bracket is not None:
+            self.bracket.has_summary = saved.has_summary
+
     # What stands directly before what
 
+    def announces(self, record: Audited) -> bool:
+        """Whether the record directly before, a prune or a summary, is about this one."""
+        match None if self._before is None else self._before.event:
+            case CompactionPrune(start_seq=start, end_seq=end):
+                return record.type == "tool/result" and ends_of(record) == (start, end)
+            case CompactionSummary(start_seq=start, end_seq=end, compaction_id=named):
+                about = is_checkpoint(record) and ends_of(record) == (start, end)
+                return about and _compaction(record) == named
+            case _:
+                return False
+
     def _judge_announced(self, record: Audited) -> Iterator[Breach]:
-        before = None if self._before is None else self._before.event
-        ends = ends_of(record)
-        if isinstance(before, CompactionPrune):
-            assert self._before is not None
-            if record.type != "tool/result" or ends != (before.start_seq, before.end_seq):
-                yield _lonely(self._before)
-        elif record.type == "tool/result" and ends is not None:
+        if self.announces(record):
+            return
+        if self._before is not None and isinstance(self._before.event, CompactionPrune):
+            yield _lonely(self._before)
+        elif record.type == "tool/result" and ends_of(record) is not None:
             problem = "a result is replaced with no compaction/prune directly before"
             yield Breach(record, Damage.PRUNE_UNANNOUNCED, problem)
-        if is_checkpoint(record) and not self._is_announced(record):
+        if is_checkpoint(record):
             problem = "no summary of the same range stands directly before the checkpoint"
             yield Breach(record, Damage.SUMMARY_MISSING, problem)
-
-    def _is_announced(self, record: Audited) -> bool:
-        before = None if self._before is None else self._before.event
-        return (
-            isinstance(before, CompactionSummary)
-            and record.message is not None
-            and before.compaction_id == record.message.message.compaction_id
-            and (before.start_seq, before.end_seq) == ends_of(record)
-        )
 
     def _expect_checkpoint(self, record: Audited) -> list[Breach]:
         before = self._before
         if before is None or not isinstance(before.event, CompactionSummary):
             return []
-        if is_checkpoint(record) and self._is_announced(record):
+        if self.announces(record):
             return []
         problem = "the summary is not followed by the message that replaces its range"
         breach = Breach(before, Damage.SUMMARY_WITHOUT_REPLACEMENT, problem)
@@ -133,8 +151,8 @@ class Brackets(Fold):
         yield from _judge_shadow(record, record.event, view)
 
     def _judge_checkpoint(self, record: Audited, view: View) -> Iterator[Breach]:
-        if is_checkpoint(record) and record.message is not None:
-            yield from self._judge_owner(record, record.message.message.compaction_id)
+        if is_checkpoint(record):
+            yield from self._judge_owner(record, _compaction(record))
 
     def _judge_end(self, record: Audited, view: View) -> Iterator[Breach]:
         event = record.event
@@ -241,6 +259,10 @@ def _judge_shadow(
 def _lonely(prune: Audited) -> Breach:
     problem = "the prune is not followed by the result that replaces its original"
     return Breach(prune, Damage.PRUNE_WITHOUT_RESULT, problem)
+
+
+def _compaction(record: Audited) -> str | None:
+    return None if record.message is None else record.message.message.compaction_id
 
 
 def _turn(turn: int | None) -> str:
