@@ -166,6 +166,11 @@ class Conversation:
         """The seqs of the surface, in the order in which the model sees them."""
         return [node["seq"] for node in self.nodes]
 
+    @property
+    def prompt_waits(self) -> bool:
+        """Whether the next turn is the one that brings the system prompt to the surface."""
+        return self._system is not None and self.format != 0 and not self._announced
+
     def lines(self) -> list[Raw]:
         """The log, record by record, each with its newline."""
         return [line(record) for record in self.records]
@@ -226,7 +231,8 @@ class Conversation:
         self._begin_turn()
         self._inbox(removed=1)
         self._begin_step()
-        if self._system is not None and self.format != 0 and not self._announced:
+        if self.prompt_waits:
+            assert not self.nodes, "a system prompt stands at the head or nowhere"
             self._put("system/message", self._in_step(self._system_message()))
         self._put("user/message", message)
         if not self._announced:

@@ -124,7 +124,9 @@ def conversations(
 
 def possible_verbs(log: Conversation) -> list[str]:
     """What may happen next."""
-    anywhere = ["note", "event", "failed-compaction", "stale-bracket"]
+    anywhere = ["event", "failed-compaction", "stale-bracket"]
+    if not log.prompt_waits:
+        anywhere.append("note")
     if log.format == 4 and log.next_seq:
         anywhere.append("delivered")
     if safe_ranges(log):
