@@ -32,7 +32,7 @@ from dsh_compact.errors import (
     UnreadableLog,
     UnsupportedLog,
 )
-from dsh_compact.events import Event, Replace, SurfaceChange, Text
+from dsh_compact.events import Append, Event, Replace, SurfaceChange, Text
 from dsh_compact.meter import Pressure
 from dsh_compact.session import (
     Session,
@@ -387,7 +387,7 @@ def locked_by_another(path: Path) -> Iterator[None]:
 def test_what_is_appended_stands_behind_what_was_there(
     version: int, framed: bool, tmp_path: Path
 ) -> None:
-    """No byte before the end changes, and the plain reader sees the messages; frames get a frame."""
+    """No byte before the end changes, the plain reader sees the messages, frames get a frame."""
     log = Conversation(format=version).system("p").user("a").assistant("b").end()
     path = log.write(tmp_path / "log", framed=framed)
     old = path.read_bytes()
@@ -422,9 +422,7 @@ WRONG_DRAFTS: dict[str, encode.Draft] = {
     ),
     "no sources": encode.Draft(type="user/message", data=user().data, op=Replace(4, 4)),
     "an unknown operation": encode.Draft(type="user/message", data=user().data),
-    "content that is a number": encode.Draft(
-        type="user/message", data={"content": 5}, op=encode.Append()
-    ),
+    "content that is a number": encode.Draft(type="user/message", data={"content": 5}, op=Append()),
     "a turn without a number": encode.Draft(type="turn/start", data={}),
 }
 

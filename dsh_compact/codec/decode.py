@@ -97,7 +97,7 @@ def decode(line: bytes, version: int, place: Place = NOWHERE) -> Event:
         if version == 0 and fault.damage is Damage.RECORD_WRONG and b'"seq0"' in line:
             return _packed_row(wire.read(line, wire.PackedRow))
         raise
-    if memoryview(_data(record))[:1] != b"{":
+    if bytes(memoryview(_data(record))[:1]) != b"{":
         raise RuleBroken(Damage.RECORD_WRONG, f"the data of {record.type} is no object", record.seq)
     kind = SURFACE_KINDS[version].get(record.type)
     if kind is not None:

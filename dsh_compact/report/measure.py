@@ -71,8 +71,10 @@ def text(measured: Measurement, *, width: int | None = None, color: bool = False
     lines = _title(measured, width)
     if measured.window_tokens:
         bar = _bar(measured, width or PLAIN_WIDTH, color=color)
-        lines += ["", f"  {bar}", f"  {_verdict(measured, color=color)}"]
-    lines += ["", *_parts(measured, color=color), ""]
+        verdict = _cut(f"  {_verdict(measured)}", width)
+        style: Style = "red" if measured.over_threshold else "bold"
+        lines += ["", f"  {bar}", styled(verdict, style, color=color)]
+    lines += ["", *_parts(measured, width, color=color), ""]
     return "\n".join([*lines, *(_cut(line, width) for line in _facts(measured))])
 
 
@@ -126,34 +128,35 @@ def _bar(measured: Measurement, width: int, *, color: bool) -> str:
     return "".join(styled(glyph * count, style, color=color) for (glyph, style), count in runs)
 
 
-def _verdict(measured: Measurement, *, color: bool) -> str:
+def _verdict(measured: Measurement) -> str:
     window, threshold = measured.window_tokens, measured.threshold_tokens
     assert window
     assert threshold is not None
     assert measured.pressure is not None
     total = f"{measured.total_tokens:,} of {window:,} tokens, {measured.pressure:.1%}"
     if measured.over_threshold:
-        return styled(f"{total}: over the threshold of {threshold:,}", "red", color=color)
+        return f"{total}: over the threshold of {threshold:,}"
     left = threshold - measured.total_tokens
-    return styled(f"{total}: {left:,} below the threshold of {threshold:,}", "bold", color=color)
+    return f"{total}: {left:,} below the threshold of {threshold:,}"
 
 
-def _parts(measured: Measurement, *, color: bool) -> list[str]:
+def _parts(measured: Measurement, width: int | None, *, color: bool) -> list[str]:
     lines = [
-        _part(part, "estimated", color=color)
+        _part(part, "estimated", width, color=color)
         for part in _stretches(measured)
         if part.tokens or part.name == "conversation"
     ]
     if measured.window_tokens:
         free = measured.window_tokens - measured.total_tokens
         rest = Part("free" if free >= 0 else "too much", abs(free), *FREE)
-        lines.append(_part(rest, _kind(measured), color=color))
+        lines.append(_part(rest, _kind(measured), width, color=color))
     return lines
 
 
-def _part(part: Part, kind: str, *, color: bool) -> str:
+def _part(part: Part, kind: str, width: int | None, *, color: bool) -> str:
+    left = None if width is None else width - 4
     glyph = styled(part.glyph, part.style, color=color)
-    return f"  {glyph} {part.name:<16}{part.tokens:>12,}  {kind}"
+    return f"  {glyph} {_cut(f'{part.name:<16}{part.tokens:>12,}  {kind}', left)}"
 
 
 def _kind(measured: Measurement) -> str:
