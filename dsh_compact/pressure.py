@@ -28,6 +28,7 @@ DEFAULT_TIMEOUT_SECONDS: Final = 600.0
 """How long a backend may take: a model's summary takes minutes, a hung one for ever."""
 
 NO_WINDOW: Final = "the model's window is not known: there is no threshold to hold"
+UNMOVED: Final = "the backend changed nothing"
 BELOW: Final = "the conversation is below the threshold"
 
 
@@ -176,7 +177,7 @@ def _run(
         error, after = fault, before
     return Outcome(
         acted=after.generation > before.generation,
-        reason="" if ran.claim is None else ran.claim.note,
+        reason=_reason_of(ran, has_moved=after.generation > before.generation),
         before=before,
         after=after,
         budgets=allowed,
@@ -211,6 +212,12 @@ def _reason_not_to(total_tokens: int, allowed: Budgets | None, wishes: Wishes) -
     if allowed is None:
         return NO_WINDOW
     return BELOW if total_tokens < allowed.threshold_tokens else ""
+
+
+def _reason_of(ran: Ran, *, has_moved: bool) -> str:
+    """Why nothing (more) was done, in the backend's own words where it has any."""
+    note = "" if ran.claim is None else ran.claim.note
+    return note if note or has_moved or ran.error is not None else UNMOVED
 
 
 def _error_of(backend: Backend, ran: Ran, timeout_seconds: float) -> BaseException | None:

@@ -295,7 +295,7 @@ def test_no_content_ends_in_a_traceback(content: bytes) -> None:
     with TemporaryDirectory() as folder:
         Path(folder, "dshc.toml").write_bytes(content)
         with suppress(ConfigWrong):
-            assert load("-", environment={}, folder=folder)
+            assert () == load("-", environment={}, folder=folder).flags
 
 
 # Trust --------------------------------------------------------------------------------------------
