@@ -136,13 +136,13 @@ def test_a_log_that_cannot_be_read_is_a_row(logs: Path) -> None:
     """With its error, at the end; the others are measured, and the exit code is 4."""
     broken = logs / "v4-broken.jsonl"
     broken.write_bytes((logs / "v4-stuck.jsonl").read_bytes() + b"nonsense\n")
-    words = ["measure", logs / "v4-overflow.jsonl", broken, logs / "nowhere"]
-    done = dshc(*words)
+    paths = [logs / "v4-overflow.jsonl", broken, logs / "nowhere"]
+    done = dshc("measure", *paths)
     assert 4 == done.code
     rows = done.out.splitlines()
     assert [False, True, True] == [row.endswith("unreadable") for row in rows[1:4]]
     assert rows[-1].endswith("0 over, 2 unreadable")
-    found = dshc(*words, "--json").json["logs"]
+    found = dshc("measure", *paths, "--json").json["logs"]
     assert [None, str, str] == [type(log["error"]) if "error" in log else None for log in found]
     assert {"log", "error"} == set(found[1])
 
@@ -260,8 +260,8 @@ def test_a_depth_of_100000_is_damage_and_no_crash(tmp_path: Path) -> None:
     nest = b"[" * 100_000 + b"]" * 100_000
     log = Conversation().user("a").event("todo/write", {"x": "NEST"}).note("NEST")
     silent = log.lines()[:-1]
+    path = tmp_path / "log"
     for lines, words in ((log.lines(), []), (silent, ["--strict"])):
-        path = tmp_path / "log"
         path.write_bytes(b"".join(lines).replace(b'"NEST"', nest))
         done = dshc("measure", path, *words)
         assert (4, "") == (done.code, done.out)
