@@ -215,6 +215,16 @@ def test_other_replacements_are_not_undone(tmp_path: Path) -> None:
     assert () == verify(tmp_path / "copy").findings
 
 
+def test_old_damage_is_no_reason_to_refuse(tmp_path: Path) -> None:
+    """The copy has what was wrong with the log before, and nothing else."""
+    log = compacted(Conversation().user("one").assistant("yes").end())
+    log.user("two").assistant("yes").end().spoil(0, lambda record: record.update(colour="blue"))
+    path = log.write(tmp_path / "log")
+    undo(path, tmp_path / "copy")
+    codes = [[found.code for found in verify(one).findings] for one in (path, tmp_path / "copy")]
+    assert [["record-unknown-key"]] * 2 == codes
+
+
 def test_what_cannot_stand_without_it_is_not_written(tmp_path: Path) -> None:
     """An edit took the checkpoint's place: without the checkpoint there is nothing to edit."""
     log = Conversation().user("one").assistant("yes").end().compaction("Said.")

@@ -34,8 +34,8 @@ def command(
     The newest compaction is all that was pruned and folded at one go. Its own records are left out;
     all others stay, those behind it under the seqs that they would have had, with every reference
     to them, and what it had folded is back on the surface. The original is only read. The copy is
-    checked as verify does, and is not there unless it is whole. Exit code 1 where there is nothing
-    to undo.
+    checked as verify does, and is not there if anything would be wrong with it that was right.
+    Exit code 1 where there is nothing to undo.
     """
     done = undo(log, output, generation=generation)
     for notice in done.notices:
