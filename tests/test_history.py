@@ -187,7 +187,8 @@ def test_a_story_read_in_pieces_is_the_whole_story(
     """Rows that are taken while a log grows are those of the grown log."""
     path, lines = tmp_path_factory.mktemp("drawn") / "log", log.lines()
     path.write_bytes(lines[0])
-    recorder, rows = Recorder(), []
+    recorder = Recorder()
+    rows: list[Row] = []
     with Session(str(path), wanted=WANTED, watch=recorder) as session:
         for cut in sorted(data.draw(st.lists(st.integers(1, len(lines)), max_size=4))):
             path.write_bytes(b"".join(lines[:cut]))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from dsh_compact.cli import io, options
-from dsh_compact.codec.encode import block_json
+from dsh_compact.codec import content_json
 from dsh_compact.errors import UsageError
 from dsh_compact.moments import differences, read_at_generation, read_at_seq, read_generations
 from dsh_compact.report import show as report
@@ -138,7 +138,7 @@ def _nodes(session: Session, nodes: Iterable[Node]) -> list[dict[str, Any]]:
             "seq": node.seq,
             "role": node.kind,
             "tokens": session.price(node),
-            "content": [block_json(block) for block in session.event(node).message.content],
+            "content": content_json(session.line(node.place), node.kind),
         }
         for node in nodes
     ]

@@ -6,6 +6,7 @@ full, `encode` writes the records that we write, `wire` holds the shapes on disk
 """
 
 from dsh_compact.codec.decode import (
+    content_json,
     decode,
     decode_header,
     decode_request_header,
@@ -16,6 +17,7 @@ from dsh_compact.codec.scan import Scanner
 
 __all__ = [
     "Scanner",
+    "content_json",
     "decode",
     "decode_header",
     "decode_request_header",

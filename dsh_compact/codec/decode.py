@@ -168,6 +168,12 @@ def decode_request_header(line: bytes) -> Header:
     )
 
 
+def content_json(line: bytes, kind: Kind) -> Any:
+    """A message's content as plain JSON values, with all that we do not interpret."""
+    data = wire.load(line)["data"]
+    return (data if kind == "user" else data["message"]).get("content", [])
+
+
 def identity_of(line: bytes) -> bytes:
     """A tool result's record without its content: what the result that replaces it must repeat."""
     data = wire.load(line).get("data")

@@ -369,17 +369,6 @@ def session_header(
     return wire.dump(header)
 
 
-def block_json(block: Block) -> Any:
-    """A block as plain JSON values, with the names that it has on disk."""
-    match block:
-        case ToolResult():
-            return {**_block(block), "content": [block_json(inner) for inner in block.content]}
-        case Opaque():
-            return wire.load(block.json)
-        case _:
-            return _block(block)
-
-
 def _block(block: Block) -> Any:
     match block:
         case Text():
