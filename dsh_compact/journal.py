@@ -2,7 +2,8 @@
 
 Rule 1: bytes are added behind the last good end and nowhere else, under the lock, in one write, and
 count only once the flush has returned. Rule 2: what could not be written whole is cut off again;
-where even that fails, the journal refuses every further append. It knows bytes, not events.
+where even that fails, the journal refuses every further append. Rule 3: what somebody else wrote is
+never cut, and a new file has its name only once it is whole. It knows bytes, not events.
 
 The lock is the harness's own: a non-blocking exclusive `flock` on `session.lock` beside the log,
 never removed; format 0 had no such file, there the log itself is locked.
@@ -53,6 +54,10 @@ class Disk:
         """Gives the file a second name."""
         os.link(source, target)
 
+    def unlink(self, path: str) -> None:
+        """Takes a name away."""
+        os.unlink(path)
+
     def rename(self, source: str, target: str) -> None:
         """Puts `source` in `target`'s place, at once."""
         os.rename(source, target)
@@ -69,6 +74,7 @@ class Journal:
 
         Raises `UnreadableLog` (no regular file, no permission) and `OwnedLog`.
         """
+        refuse_special_file(path)
         self.path = path
         self._disk = disk or Disk()
         self._refusal: str | None = None
@@ -107,16 +113,22 @@ class Journal:
     def start_at(self, end_bytes: int) -> str | None:
         """Declares that whole records end at `end_bytes`; cuts off what is torn behind.
 
-        What is cut is kept beside the log; returns its path, None where nothing was torn.
+        What is cut is kept beside the log; returns its path, None where nothing was torn. Raises
+        `WriteFailed`, and then nothing was cut.
         """
         self.end_bytes = end_bytes
         self._tail = self._read_tail()
-        torn_bytes = os.fstat(self._fd).st_size - end_bytes
-        if torn_bytes <= 0:
+        if self._size <= end_bytes:
             return None
-        kept = self._keep_beside(os.pread(self._fd, torn_bytes, end_bytes))
-        self._cut(end_bytes)
-        self._disk.fsync(self._fd)
+        kept = free_name(f"{self.path}.torn")
+        write_new_file(kept, _chunks(self._fd, end_bytes), disk=self._disk)
+        try:
+            self._disk.truncate(self._fd, end_bytes)
+            self._disk.fsync(self._fd)
+        except OSError as fault:
+            raise WriteFailed(
+                self.path, f"the torn tail cannot be cut off: {fault.strerror or fault}"
+            ) from fault
         return kept
 
     def append(self, records: Sequence[bytes]) -> list[Place]:
@@ -137,6 +149,10 @@ class Journal:
         return places
 
     @property
+    def _size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    @property
     def mode(self) -> int:
         """Who may read and write the log."""
         return stat.S_IMODE(os.fstat(self._fd).st_mode)
@@ -154,7 +170,7 @@ class Journal:
         except FileExistsError:
             raise LogError(backup, "exists already", remedy="move it away") from None
         except OSError:  # a file system without links
-            write_new_file(backup, _chunks(self._fd), disk=self._disk, mode=self.mode)
+            write_new_file(backup, _chunks(self._fd, 0), disk=self._disk, mode=self.mode)
         self._refusal = "the log was replaced"
         replace_file(source, self.path, disk=self._disk)
 
@@ -173,13 +189,12 @@ class Journal:
             inode = -1
         if inode != self._inode:
             raise ForeignAppend(self.path, "the file was replaced while we had it open")
-        size = os.fstat(self._fd).st_size
-        if size != self.end_bytes or self._read_tail() != self._tail:
+        if self._size != self.end_bytes or self._read_tail() != self._tail:
             raise ForeignAppend(
                 self.path,
                 f"somebody else wrote to the log: it ended at byte {self.end_bytes} when it was"
-                f" read and ends at {size} now",
-                remedy="see who writes without the lock, then try again",
+                f" read and ends at {self._size} now",
+                remedy=_WHO_WRITES,
             )
 
     def _read_tail(self) -> bytes:
@@ -191,34 +206,51 @@ class Journal:
             written = self._disk.write(self._fd, data)
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes were taken")
+            if self._size != self.end_bytes + len(data):
+                self._withdraw(data)
             self._disk.fsync(self._fd)
         except OSError as fault:
-            self._take_back()
+            self._take_back(data)
             raise WriteFailed(
                 self.path,
                 f"the record could not be written: {fault.strerror or fault}",
                 remedy="nothing was added; see to the disk, then try again",
             ) from fault
 
-    def _take_back(self) -> None:
+    def _take_back(self, data: bytes) -> None:
         """Cuts off what an append left half done; a flush that failed is never believed again."""
         self._refusal = "an earlier write to this log failed"
         try:
-            self._cut(self.end_bytes)
-            self._disk.fsync(self._fd)
+            left = os.pread(self._fd, len(data) + 1, self.end_bytes)
+            if not data.startswith(left):
+                self._refusal += ", and somebody else wrote behind it"
+            elif left:
+                self._disk.truncate(self._fd, self.end_bytes)
+                self._disk.fsync(self._fd)
         except OSError:
             self._refusal += ", and what it left behind could not be cut off"
 
-    def _cut(self, size_bytes: int) -> None:
-        self._disk.truncate(self._fd, size_bytes)
+    def _withdraw(self, data: bytes) -> None:
+        """Somebody else wrote between the last look and our write: what is ours goes, if it can."""
+        self._refusal = "somebody else wrote to the log at the same moment"
+        start = self._size - len(data)
+        if os.pread(self._fd, len(data), start) != data:
+            raise ForeignAppend(self.path, f"{self._refusal}: our records stand among theirs")
+        self._disk.truncate(self._fd, start)
+        self._disk.fsync(self._fd)
+        raise ForeignAppend(self.path, f"{self._refusal}: nothing was added", remedy=_WHO_WRITES)
 
-    def _keep_beside(self, torn: bytes) -> str:
-        path, number = f"{self.path}.torn", 1
-        while os.path.lexists(path):
-            number += 1
-            path = f"{self.path}.torn{number}"
-        write_new_file(path, [torn], disk=self._disk)
-        return path
+
+_WHO_WRITES: Final = "see who writes without the lock, then try again"
+
+
+def free_name(path: str) -> str:
+    """`path`, or the first of `path2`, `path3`, … that does not exist."""
+    name, number = path, 1
+    while os.path.lexists(name):
+        number += 1
+        name = f"{path}{number}"
+    return name
 
 
 def write_new_file(
@@ -226,31 +258,56 @@ def write_new_file(
 ) -> None:
     """A new file with that content, private unless `mode` says otherwise, flushed, its folder too.
 
-    Never replaces anything.
-    Raises `WriteFailed`, `LogError` where something of that name exists, and what `pieces` raises;
-    there is then no such file.
+    It has its name only once it is whole, and never replaces anything. Raises `WriteFailed`,
+    `LogError` where something of that name exists, and what `pieces` raises; there is then no such
+    file.
     """
     disk = disk or Disk()
+    if os.path.lexists(path):
+        raise _taken(path)
+    part = f"{path}.{os.getpid()}.part"
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
-    except FileExistsError:
-        raise LogError(path, "exists already", remedy="choose another name") from None
+        _write_part(part, pieces, disk, mode)
+        try:
+            _name(part, path, disk)
+        except BaseException:
+            disk.unlink(part)
+            raise
+        flush_folder(path, disk)
     except OSError as fault:
-        raise WriteFailed(path, f"cannot be created: {fault.strerror}") from fault
+        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+
+
+def _taken(path: str) -> LogError:
+    return LogError(path, "exists already", remedy="choose another name")
+
+
+def _write_part(part: str, pieces: Iterable[bytes], disk: Disk, mode: int) -> None:
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     try:
         os.fchmod(fd, mode)
         for piece in pieces:
             _write_all(disk, fd, piece)
         disk.fsync(fd)
-    except OSError as fault:
-        os.unlink(path)
-        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
     except BaseException:
-        os.unlink(path)
+        disk.unlink(part)
         raise
     finally:
         os.close(fd)
-    flush_folder(path, disk)
+
+
+def _name(part: str, path: str, disk: Disk) -> None:
+    """Gives a whole file its name, unless something has it."""
+    try:
+        disk.link(part, path)
+    except FileExistsError:
+        raise _taken(path) from None
+    except OSError:  # a file system without links
+        if os.path.lexists(path):
+            raise _taken(path) from None
+        disk.rename(part, path)
+        return
+    disk.unlink(part)
 
 
 def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
@@ -258,13 +315,13 @@ def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
     disk = disk or Disk()
     try:
         disk.rename(source, target)
+        flush_folder(target, disk)
     except OSError as fault:
-        raise WriteFailed(target, f"cannot be replaced: {fault.strerror}") from fault
-    flush_folder(target, disk)
+        raise WriteFailed(target, f"cannot be replaced: {fault.strerror or fault}") from fault
 
 
 def flush_folder(path: str, disk: Disk) -> None:
-    """A new name survives a crash only once its folder is flushed."""
+    """A new name survives a crash only once its folder is flushed; raises `OSError`."""
     fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         disk.fsync(fd)
@@ -272,8 +329,8 @@ def flush_folder(path: str, disk: Disk) -> None:
         os.close(fd)
 
 
-def _chunks(fd: int) -> Iterator[bytes]:
-    at = 0
+def _chunks(fd: int, start_bytes: int) -> Iterator[bytes]:
+    at = start_bytes
     while chunk := os.pread(fd, COPIED_BYTES, at):
         yield chunk
         at += len(chunk)
@@ -330,6 +387,8 @@ def _locked_file(path: str) -> int:
         except OSError as fault:
             raise UnreadableLog(lock_path, f"cannot be opened: {fault.strerror}") from fault
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise UnreadableLog(lock_path, "is no regular file, so it cannot lock the log")
             _lock(fd, path, lock_path)
             if os.path.samestat(os.fstat(fd), os.stat(lock_path)):
                 return fd

@@ -21,7 +21,7 @@ from dsh_compact.codec.audit import audit, audit_as_harness, audit_header
 from dsh_compact.codec.shapes import header_keys
 from dsh_compact.errors import Damage, UsageError
 from dsh_compact.events import NOWHERE, Place, SessionHeader
-from dsh_compact.journal import PRIVATE, Disk, Journal, write_new_file
+from dsh_compact.journal import PRIVATE, Disk, Journal, free_name, write_new_file
 from dsh_compact.mender import Action, Kept, Mender
 from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
 from dsh_compact.remedies import REMEDIES
@@ -106,15 +106,6 @@ def repaired_path(log: str) -> str:
         if log.endswith(suffix):
             return f"{log.removesuffix(suffix)}.repaired{suffix}"
     return f"{log}.repaired"
-
-
-def free_name(path: str) -> str:
-    """`path`, or the first of `path2`, `path3`, … that does not exist."""
-    name, number = path, 1
-    while os.path.lexists(name):
-        number += 1
-        name = f"{path}{number}"
-    return name
 
 
 def _in_place(log: str, disk: Disk | None) -> Repair:
