@@ -23,6 +23,20 @@ _DIGEST_BYTES: Final = 16
 """Enough that nobody finds another history with the same digest by chance or by trying."""
 
 
+class Glance:
+    """The file's first `end_bytes` as they are now, seen without being folded.
+
+    It says nothing about the conversation; a later reading can continue it. Raises `UnreadableLog`.
+    """
+
+    __slots__ = ("_digest", "_file", "end_bytes")
+
+    def __init__(self, path: str, end_bytes: int) -> None:
+        """Reads the bytes."""
+        self.end_bytes: Final = end_bytes
+        self._file, _, self._digest = _seen(path, 0, end_bytes)
+
+
 class Reading:
     """How often the conversation at `path` was really replaced, on disk.
 
@@ -43,8 +57,8 @@ class Reading:
         "tokens",
     )
 
-    def __init__(self, path: str, since: "Reading | None" = None) -> None:
-        """Flushes and folds the file; `since` is an earlier reading of it, to be continued."""
+    def __init__(self, path: str, since: "Reading | Glance | None" = None) -> None:
+        """Flushes and folds the file; `since` is what was seen of it earlier, to be continued."""
         flush_file(path)
         prunes = _Prunes()
         with Session(path, strict=True, watch=prunes) as session:
@@ -57,7 +71,7 @@ class Reading:
         marks = (0 if since is None else since.end_bytes, self.end_bytes)
         self._file, self._prefix, self._digest = _seen(path, *marks)
 
-    def continues(self, earlier: "Reading") -> bool:
+    def continues(self, earlier: "Reading | Glance") -> bool:
         """Whether it is the same file, and still begins with every byte that `earlier` saw."""
         return self._file == earlier._file and self._prefix == earlier._digest
 

@@ -8,14 +8,14 @@ what the backend claims.
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.running import Ran, Runner, run_here
-from dsh_compact.errors import BackendFailed, DshcError
-from dsh_compact.ledger import Reading
+from dsh_compact.errors import BackendFailed, DshcError, LogError
+from dsh_compact.ledger import Glance, Reading
 from dsh_compact.measurement import window_of
 from dsh_compact.meter import Pressure
 from dsh_compact.planning import Item
@@ -127,14 +127,14 @@ def run(
     Raises `LogError` and its kin where the log cannot be measured; a backend's failure is in the
     outcome.
     """
-    return _run(session, policy, backend, wishes, _settle)
+    return _run(session, policy, backend, wishes, is_real=True)
 
 
 def plan(
     session: TrialSession, policy: Policy, backend: Backend, wishes: Wishes = NO_WISHES
 ) -> Outcome:
     """What `run` would do: nothing is written, and nothing is proven."""
-    return _run(session, policy, backend, wishes, _believe)
+    return _run(session, policy, backend, wishes, is_real=False)
 
 
 def budgets_of(session: Session, policy: Policy) -> Budgets | None:
@@ -143,7 +143,7 @@ def budgets_of(session: Session, policy: Policy) -> Budgets | None:
 
 
 def _run(
-    session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes, settle: "Settle"
+    session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes, *, is_real: bool
 ) -> Outcome:
     pressure = session.pressure()
     allowed = _budgets(pressure, policy)
@@ -167,11 +167,12 @@ def _run(
     idle = bench.why_idle()
     if idle:
         return Outcome(acted=False, reason=idle, before=before, after=before, budgets=allowed)
-    stamp = _stamp(session.path)
+    evidence = _Evidence(session) if is_real else None
     ran = wishes.run(backend, bench, wishes.timeout_seconds)
     error = _error_of(backend, ran, wishes.timeout_seconds)
     try:
-        settle(session, before, stamp)
+        if evidence is not None:
+            evidence.settle()
         after = _size(session, session.pressure())
     except DshcError as fault:
         error, after = fault, before
@@ -237,34 +238,42 @@ def _goal(before: Size, allowed: Budgets | None) -> Callable[[Pressure], bool] |
 
 # The file's word --------------------------------------------------------------------------------
 
-Stamp: TypeAlias = tuple[int, int, int] | None
-Settle: TypeAlias = Callable[[WritableSession, Size, Stamp], None]
+
+class _Evidence:
+    """The file as it is before an attempt, and what it says afterwards."""
+
+    def __init__(self, session: WritableSession) -> None:
+        self._session = session
+        self._generation = session.replace_generation
+        self._glance = Glance(session.path, session.size_bytes)
+        self._stamp = _stamp(session.path)
+
+    def settle(self) -> None:
+        """Brings the session into step with the file, which is right.
+
+        Where nobody has touched the file and memory claims nothing new, it is not read again.
+        Raises `LogError` and its kin where the file cannot be folded any more, or was rewritten.
+        """
+        session, now = self._session, _stamp(self._session.path)
+        if now == self._stamp and session.replace_generation == self._generation:
+            return
+        reading = Reading(session.path, self._glance)
+        remembered = (session.events, session.replace_generation, session.size_bytes)
+        ends = (reading.events, reading.generation, reading.end_bytes)
+        if remembered != ends or now is None or now[1] != reading.end_bytes:
+            session.resync()
+        if not reading.continues(self._glance):
+            raise LogError(
+                session.path,
+                "what the log said before the attempt was changed: what it says now proves nothing",
+                remedy="see who rewrites it",
+            )
 
 
-def _stamp(path: str) -> Stamp:
+def _stamp(path: str) -> tuple[int, int, int] | None:
     """What changes when somebody writes to the file; None where there is none to be seen."""
     try:
         found = Path(path).stat()
     except OSError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _settle(session: WritableSession, before: Size, stamp: Stamp) -> None:
-    """Brings the session into step with the file, which is right.
-
-    Where nobody has touched the file and memory claims nothing new, it is not read again. Raises
-    `LogError` and its kin where the file cannot be folded any more.
-    """
-    if stamp == _stamp(session.path) and session.replace_generation == before.generation:
-        return
-    reading = Reading(session.path)
-    remembered = (session.events, session.replace_generation, session.size_bytes)
-    found = (reading.events, reading.generation, reading.end_bytes)
-    now = _stamp(session.path)
-    if remembered != found or now is None or now[1] != reading.end_bytes:
-        session.resync()
-
-
-def _believe(session: WritableSession, before: Size, stamp: Stamp) -> None:
-    """A trial has no file to ask."""

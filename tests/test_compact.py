@@ -327,6 +327,13 @@ def test_a_plan_needs_no_lock(log: Path) -> None:
         assert "would be folded" in ran.out
 
 
+def test_a_plan_may_come_through_a_pipe(log: Path) -> None:
+    """Looking needs no file that could be written to."""
+    ran = dshc("compact", "-", "--dry-run", stdin=log.read_bytes())
+    assert (0, "") == (ran.code, ran.err)
+    assert "would be folded" in ran.out
+
+
 def test_a_plan_for_a_model_is_a_bound(log: Path) -> None:
     """Nobody is asked: no key, no network, and the sizes say that they are at most that."""
     ran = dshc("compact", log, "--dry-run", "--summarizer", "openai")

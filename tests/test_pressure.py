@@ -250,7 +250,8 @@ def test_no_hostile_backend_gets_in_the_way(name: str, full: WritableSession) ->
     backend = load(name, Extractive)
     seconds = 0.3 if name == "hang" else 20.0
     outcome = before_step(full, DEFAULT, backend, Wishes(timeout_seconds=seconds))
-    assert outcome.acted == (generation_on_disk(full) > 0)
+    moved = generation_on_disk(full) > 0
+    assert outcome.acted == (moved and name != "rewriter")
     assert outcome.acted or outcome.error is not None or outcome.claim is not None
     reading = plain_reader.read(Path(full.path).read_bytes())
     if reading.broken is None and outcome.error is None:
@@ -273,6 +274,13 @@ def test_a_log_that_is_cut_under_its_hands(full: WritableSession) -> None:
     outcome = before_step(full, DEFAULT, cut)
     assert not outcome.acted
     assert isinstance(outcome.error, DamagedLog)
+
+
+def test_a_rewritten_log_proves_nothing(full: WritableSession) -> None:
+    """The generation grew, but what the log said before is not what it said: that is the error."""
+    outcome = before_step(full, DEFAULT, load("rewriter", Extractive))
+    assert not outcome.acted
+    assert "was changed" in str(outcome.error)
 
 
 def test_a_log_that_is_gone_when_the_step_begins(full: WritableSession) -> None:
