@@ -45,6 +45,21 @@ def test_a_realistic_log_has_all_that_a_session_has(tmp_path: Path) -> None:
     assert 3_000_000 < path.stat().st_size < 3_300_000
 
 
+def test_a_realistic_log_is_no_easier_to_read_than_a_real_one(tmp_path: Path) -> None:
+    """Results hold what code holds, escapes and letters beyond ASCII; pieces are a few letters."""
+    path = tmp_path / "log.jsonl"
+    generate.realistic(path, 3_000_000)
+    results = b"".join(raw for raw in path.open("rb") if b'"tool/result"' in raw[:30])
+    assert len(results) / 50 < results.count(b"\\")
+    assert results.count(b'\\"') > 1_000
+    assert results.count(b"\\t") > 1_000
+    assert not results.isascii()
+    answers = [json.loads(raw) for raw in path.open("rb") if b'"assistant/message"' in raw[:30]]
+    rows = [row for answer in answers for row in answer["data"]["stream"] if "texts" in row]
+    pieces = [piece for row in rows for piece in row["texts"]]
+    assert sum(map(len, pieces)) / len(pieces) < 5
+
+
 def test_framing_and_seed_change_what_they_say(tmp_path: Path) -> None:
     """A framed log holds the plain one's text; the same seed gives the same bytes."""
     plain, framed, again = (tmp_path / name for name in ("plain", "framed", "again"))

@@ -4,9 +4,9 @@
     python -m tests.benchmarks.generate many-nodes out.jsonl --count 200000
 
 The rule of this file: a log is streamed to the disk and never held in memory, the same seed gives
-the same bytes, and every log is one that the harness would open, except for `deep` and `bomb`,
-which are attacks. It knows neither the product nor the builders of the other tests, so that a
-generator of hundreds of megabytes stays a plain loop.
+the same bytes (with the same Python, whose source is quoted), and every log is one that the harness
+would open, except for `deep` and `bomb`, which are attacks. It knows neither the product nor the
+builders of the other tests, so that a generator of hundreds of megabytes stays a plain loop.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +31,9 @@ FOLD_AT_TOKENS = 60_000  # the estimate at which a realistic session is folded
 KEPT_NODES = 12  # what a fold leaves raw at the tail
 PRUNE_TOKENS = 2_000  # results above it are pruned by every other fold
 RESULT_BYTES = (200, 20_000)
-THOUGHT_PIECES = (20, 1_200)  # a piece is what a model streams at once, a few letters
+THOUGHT_PIECES = (20, 1_200)
 SPEECH_PIECES = (5, 200)
 COMMAND_PIECES = (4, 500)  # from a shell command to an edit of a file
-APPENDED_EVENTS = 8  # about as many as one frame of a real log holds
 MAX_BLOCK_BYTES = 128 * 1024  # of a Zstandard block
 FRAMING = "The part of the session before this point was folded into the notes below."
 
@@ -96,14 +97,11 @@ class Writer:
         self.seq += 1
         return seq
 
-    def packed(self, kind: str, index: int, facts: Data, pieces: Sequence[str]) -> None:
-        """Write one packed row of format 0."""
-        waits = [i % 3 for i in range(len(pieces) - 1)]
-        data = {**self.place, "index": index, "dt": waits, **facts}
-        data["args" if kind == "tool-call-chunks" else "texts"] = pieces
+    def packed(self, kind: str, facts: Data, pieces: int) -> None:
+        """Write one packed row of format 0, which holds so many pieces."""
         head = f'{{"type":"{kind}","seq0":{self.seq},"time0":{STARTED_MS + self.seq}'
-        self._line(f'{head},"data":{dumps(data)}}}')
-        self.seq += len(pieces)
+        self._line(f'{head},"data":{dumps({**self.place, **facts})}}}')
+        self.seq += pieces
 
     def append(self, kind: str, data: object, tokens: int, sources: object = None) -> int:
         """Write a surface event that becomes the last node."""
@@ -140,10 +138,12 @@ class Writer:
 
     # What the harness writes
 
-    def start_turn(self) -> None:
-        """Open the next turn and its first step."""
+    def start_turn(self, taking: Data | None = None) -> None:
+        """Open the next turn and its first step; `taking` is what leaves the inbox for it."""
         self.turn, self.step = self.turn + 1, 0
         self.event("turn/start", {"turn": self.turn})
+        if taking is not None:
+            self.event("agent/inbox/spliced", taking)
         self.start_step()
 
     def start_step(self) -> None:
@@ -194,7 +194,9 @@ class Writer:
         self, blocks: list[Data], tokens: int, *, usage: Data | None = None, **data: Any
     ) -> None:
         """An assistant message; its stream is the caller's."""
-        source = {"kind": "model", "provider": PROVIDER, "model": MODEL}
+        source: Data = {"kind": "model", "provider": PROVIDER, "model": MODEL}
+        if replay := data.pop("replay", None):
+            source["replayState"] = replay
         message = {"role": "assistant", "content": blocks, "source": source, "id": self.new_id()}
         sources = data.pop("sources", None)
         counted = {} if usage is None else {"usage": usage}
@@ -298,97 +300,112 @@ def writing(path: Path, version: int, *, framed: bool = False) -> Iterator[Write
 
 # Realistic sessions
 
-WORDS = [
-    "self",
-    "return",
-    "def",
-    "class",
-    "import",
-    "from",
-    "if",
-    "else",
-    "for",
-    "in",
-    "not",
-    "None",
-    "True",
-    "value",
-    "result",
-    "error",
-    "index",
-    "path",
-    "data",
-    "name",
-    "items",
-    "key",
-    "config",
-    "session",
-    "request",
-    "response",
-    "handler",
-    "token",
-    "buffer",
-    "offset",
-    "length",
-    "async",
-    "await",
-    "yield",
-    "lambda",
-    "raise",
-    "except",
-    "try",
-    "with",
-    "open",
-    "read",
-    "write",
-    "close",
-    "assert",
-    "print",
-    "str",
-    "int",
-    "list",
-    "dict",
-]
+STDLIB_FILES = 240
+LONGEST_FILE_BYTES = 120_000
+"""Of the standard library's source as much as a middling project has."""
+
+PIECE = re.compile(r" ?[A-Za-z]{1,8}|\d{1,3}|\s+|[^\sA-Za-z\d]{1,3}")
+"""What a model streams at once: a word's piece with its space, a few digits, some signs."""
+
+SPOKEN = re.compile(r'"""(.+?)"""', re.DOTALL)
+"""Docstrings: the prose in a source file."""
+
+NOTES = (
+    "  # 读取下一条记录，跳过空行",
+    "  # größere Blöcke zuerst",
+    "  # 🚧 später",
+    "  # naïve — “for now”",
+)
+"""Not all that is written about code is ASCII."""
 
 
 class Prose:
-    """Text of the kinds that a coding session is made of, from one source of chance."""
+    """Text of the kinds that a coding session is made of, from one source of chance.
+
+    Code is the standard library's own, so that quotes, escapes, indentation and long lines are as
+    common as they are; what a model says is cut from its docstrings.
+    """
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.lines = [self._code_line() for _ in range(4_000)]
-        self.words = [self._word() for _ in range(4_000)]
-
-    def _code_line(self) -> str:
-        indent = "    " * self.chance.randrange(5)
-        words = self.chance.choices(WORDS, k=self.chance.randint(2, 9))
-        joined = self.chance.choice([" ", ".", "(", ", ", " = "]).join(words)
-        end = self.chance.choice(
-            ["", ":", ")", '"quoted"', "\t# ünïcode – 你好", f"  # {joined}", ";"]
-        )
-        return f"{indent}{joined}{self.chance.randrange(10_000)}{end}\n"
-
-    def _word(self) -> str:
-        letters = "etaoinshrdlucmfwypvbgkjqxz"
-        size = self.chance.randint(1, 7)
-        word = "".join(self.chance.choices(letters, weights=range(26, 0, -1), k=size))
-        return word + self.chance.choice([" ", " ", "", ", ", "\n", "("])
+        root = Path(sysconfig.get_path("stdlib"))
+        paths = [*sorted(root.glob("*.py")), *sorted(root.glob("[a-h]*/*.py"))][:STDLIB_FILES]
+        texts = [
+            path.read_bytes()[:LONGEST_FILE_BYTES].decode("utf-8", "replace") for path in paths
+        ]
+        self.files = [
+            (path.relative_to(root).as_posix(), text.splitlines())
+            for path, text in zip(paths, texts, strict=True)
+            if len(text) > 1_000
+        ]
+        self.said = [piece for text in texts for piece in PIECE.findall(_docstrings(text))]
+        self.written = [piece for text in texts for piece in PIECE.findall(text[:8_000])]
+        self.waits_ms = [self.chance.choice([0, 0, 1, 8, 12, 17, 23, 31]) for _ in range(8_000)]
 
     def code(self, size_bytes: int) -> str:
         """About so many bytes of what a tool prints about code."""
-        count = max(1, size_bytes // 45)
-        start = self.chance.randrange(len(self.lines))
-        stride = self.chance.choice([1, 7, 11, 13])
-        return "".join(self.lines[(start + i * stride) % len(self.lines)] for i in range(count))
+        shown = self.chance.choice(
+            [self._read, self._read, self._read, self._found, self._found, self._facts, self._notes]
+        )
+        lines: list[str] = []
+        room = size_bytes
+        while room > 0:
+            lines += shown()
+            room = size_bytes - sum(map(len, lines)) - len(lines)
+        return "\n".join(lines)[: size_bytes + 500]
+
+    def _passage(self) -> tuple[str, int, list[str]]:
+        name, lines = self.chance.choice(self.files)
+        start = self.chance.randrange(len(lines))
+        return name, start, lines[start : start + 120]
+
+    def _read(self) -> list[str]:
+        """A file's lines, numbered."""
+        _, start, lines = self._passage()
+        return [f"{number:6}\t{line}" for number, line in enumerate(lines, start + 1)]
+
+    def _found(self) -> list[str]:
+        """What a search prints."""
+        name, start, lines = self._passage()
+        return [f"{name}:{number}:{line}" for number, line in enumerate(lines[::9], start + 1)]
+
+    def _facts(self) -> list[str]:
+        """What a program prints for another one."""
+        name, start, lines = self._passage()
+        facts = [
+            {"file": name, "line": start + i, "text": text} for i, text in enumerate(lines[:30])
+        ]
+        return json.dumps(facts, indent=2, ensure_ascii=False).split("\n")
+
+    def _notes(self) -> list[str]:
+        """A file whose writer has other letters, too."""
+        _, _, lines = self._passage()
+        return [line + self.chance.choice(NOTES) if line else line for line in lines]
 
     def pieces(self, count: int) -> list[str]:
-        """So many words, as a model streams them."""
-        start = self.chance.randrange(len(self.words))
-        return [self.words[(start + i * 17) % len(self.words)] for i in range(count)]
+        """So many pieces of prose, as a model streams them."""
+        return self._slice(self.said, count)
+
+    def typed(self, count: int) -> list[str]:
+        """So many pieces of code, as a model streams them."""
+        return self._slice(self.written, count)
+
+    def _slice(self, pieces: list[str], count: int) -> list[str]:
+        start = self.chance.randrange(len(pieces) - count)
+        return pieces[start : start + count]
+
+    def waits(self, count: int) -> list[int]:
+        """The milliseconds between so many pieces."""
+        start = self.chance.randrange(len(self.waits_ms) - count)
+        return self.waits_ms[start : start + count - 1]
 
     def spread(self, low: int, high: int) -> int:
         """A size between two others: small ones are common, large ones are most of the sum."""
         return int(low * (high / low) ** self.chance.random())
+
+
+def _docstrings(text: str) -> str:
+    return " ".join(SPOKEN.findall(text))
 
 
 def realistic(
@@ -408,28 +425,44 @@ def realistic(
 
 def realistic_turn(log: Writer, prose: Prose) -> None:
     """One turn, from what the user asks to the last answer."""
-    log.start_turn()
+    question = log.user_message(["".join(prose.pieces(prose.chance.randint(3, 120)))], ASKED)
+    log.event("agent/inbox/spliced", {**INBOX, "inserted": [question]})
+    log.start_turn(taking={**INBOX, "removedCount": 1, "inserted": []})
     if log.turn == 1:
         log.system("".join(prose.pieces(800)))
-    log.user("".join(prose.pieces(prose.chance.randint(3, 120))))
+    log.append("user/message", question, text_tokens(question["content"][0]["text"]) + 4)
     if log.turn == 1 or prose.chance.random() < 0.05:
+        surroundings(log)
         log.header("initial" if log.turn == 1 else "series")
     steps = prose.chance.randint(1, 12)
     for number in range(1, steps + 1):
+        log.delivered()
+        log.flush()
         count = prose.chance.choice([1, 1, 1, 2, 3]) if number < steps else 0
-        calls = realistic_answer(log, prose, count)
-        for call in calls:
+        for call in realistic_answer(log, prose, count):
             log.result(call, prose.code(prose.spread(*RESULT_BYTES)))
-            if prose.chance.randrange(APPENDED_EVENTS) == 0:
-                log.delivered()
-                log.flush()
+        log.end_step()
         if sum(log.node_tokens) > FOLD_AT_TOKENS:
             realistic_fold(log, prose)
         if number < steps:
-            log.end_step()
             log.start_step()
-    log.end_turn()
+    log.event("turn/end", {"turn": log.turn, "reason": {"kind": "completed"}})
     log.flush()
+
+
+ASKED = {"kind": "user"}
+INBOX = {"target": "next-turn", "start": 0}
+
+
+def surroundings(log: Writer) -> None:
+    """Where the session runs, as the harness tells the model at first and after each fold."""
+    text = "This session runs in /srv/app on a machine with Python and git. " * 4
+    source = {
+        "kind": "runtime-context",
+        "form": "snapshot",
+        "sections": [{"name": "working-directory:current", "text": text[:64]}],
+    }
+    log.append("user/message", log.user_message([text], source), text_tokens(text) + 4)
 
 
 def realistic_answer(log: Writer, prose: Prose, call_count: int) -> list[Data]:
@@ -437,7 +470,7 @@ def realistic_answer(log: Writer, prose: Prose, call_count: int) -> list[Data]:
     thought = prose.pieces(prose.spread(*THOUGHT_PIECES))
     speech = prose.pieces(prose.spread(*SPEECH_PIECES))
     commands = [
-        dumps({"command": "".join(prose.pieces(prose.spread(*COMMAND_PIECES)))})
+        dumps({"command": "".join(prose.typed(prose.spread(*COMMAND_PIECES)))})
         for _ in range(call_count)
     ]
     blocks: list[Data] = [
@@ -452,48 +485,63 @@ def realistic_answer(log: Writer, prose: Prose, call_count: int) -> list[Data]:
     tokens += sum(text_tokens(command) + 1 for command in commands)  # the name "bash" costs 1
     prompt = sum(log.node_tokens) + 2_000
     usage = {"inputTokens": prompt, "outputTokens": tokens, "totalTokens": prompt + tokens}
-    streamed = [("reasoning", thought), ("text", speech)]
+    streamed = [thought, speech, *(["", *PIECE.findall(command)] for command in commands)]
+    rows = [
+        streamed_row(prose, index, block, pieces)
+        for index, (block, pieces) in enumerate(zip(blocks, streamed, strict=True))
+    ]
     if log.version == 0:
         first = log.seq
-        stream_lines(log, streamed, blocks, usage)
+        stream_lines(log, rows, blocks, usage)
         # Both forms occur in real logs: the range, and every number spelt out.
         spelt = prose.chance.random() < 0.5
         sources = list(range(first, log.seq)) if spelt else [[first, log.seq - 1]]
         log.assistant(blocks, tokens, usage=usage, sources=sources)
     else:
-        stream = embedded_stream(log, streamed, blocks, usage)
-        log.assistant(blocks, tokens, usage=usage, stream=stream)
+        replay = {
+            "response": {"kind": "deepseek-messages", "version": 1, "model": MODEL},
+            "blocks": [{"type": block["type"]} for block in blocks],
+        }
+        stream = embedded_stream(log, rows, blocks, usage, replay)
+        log.assistant(blocks, tokens, usage=usage, stream=stream, replay=replay)
     return blocks[2:]
 
 
-def argument_pieces(block: Data) -> list[str]:
-    """A call's arguments as they are streamed."""
-    written = block["arguments"]
-    return ["", *(written[i : i + 8] for i in range(0, len(written), 8))]
+Row = tuple[str, Data, int]
+"""A run of streamed pieces: its type, what it holds, how many they are."""
 
 
-def stream_lines(
-    log: Writer, streamed: list[tuple[str, list[str]]], blocks: list[Data], usage: Data
-) -> None:
+def streamed_row(prose: Prose, index: int, block: Data, pieces: list[str]) -> Row:
+    """A block as it was streamed."""
+    facts: Data = {"index": index, "dt": prose.waits(len(pieces))}
+    if block["type"] == "tool-call":
+        facts |= {"id": block["id"], "name": block["name"], "args": pieces}
+    else:
+        facts["texts"] = pieces
+    return f"{block['type']}-chunks", facts, len(pieces)
+
+
+def stream_lines(log: Writer, rows: list[Row], blocks: list[Data], usage: Data) -> None:
     """An answer's stream as format 0 has it: chunk events and packed rows."""
-    for index, block in enumerate(blocks):
+    for index, (block, row) in enumerate(zip(blocks, rows, strict=True)):
         start = {"type": "block-start", "index": index, "blockType": block["type"]}
         log.event("assistant/chunk", {**log.place, "chunk": start})
-        if index < len(streamed):
-            log.packed(f"{streamed[index][0]}-chunks", index, {}, streamed[index][1])
-        else:
-            named = {"id": block["id"], "name": block["name"]}
-            log.packed("tool-call-chunks", index, named, argument_pieces(block))
+        log.packed(*row)
     for index, block in enumerate(blocks):
         end = {"type": "block-end", "index": index, "block": block}
         log.event("assistant/chunk", {**log.place, "chunk": end})
     log.event("assistant/chunk", {**log.place, "chunk": {"type": "usage", "usage": usage}})
-    reason = {"kind": "tool-calls" if len(blocks) > len(streamed) else "stop"}
-    log.event("assistant/chunk", {**log.place, "chunk": {"type": "finish", "reason": reason}})
+    log.event("assistant/chunk", {**log.place, "chunk": finish(blocks)})
+
+
+def finish(blocks: list[Data]) -> Data:
+    """The last chunk of a stream."""
+    called = blocks[-1]["type"] == "tool-call"
+    return {"type": "finish", "reason": {"kind": "tool-calls" if called else "stop"}}
 
 
 def embedded_stream(
-    log: Writer, streamed: list[tuple[str, list[str]]], blocks: list[Data], usage: Data
+    log: Writer, rows: list[Row], blocks: list[Data], usage: Data, replay: Data
 ) -> list[Data]:
     """An answer's stream as formats 3 and 4 have it, inside the message's event."""
     time = STARTED_MS + log.seq
@@ -502,21 +550,12 @@ def embedded_stream(
         return {"type": "chunk", "time": time, "chunk": facts}
 
     stream: list[Data] = []
-    for index, block in enumerate(blocks):
+    for index, (block, (kind, facts, _)) in enumerate(zip(blocks, rows, strict=True)):
         stream.append(chunk(type="block-start", index=index, blockType=block["type"]))
-        row: Data = {"time0": time, "index": index}
-        if index < len(streamed):
-            kind, pieces = streamed[index]
-            row |= {"dt": [0] * (len(pieces) - 1), "texts": pieces}
-            stream.append({"type": f"{kind}-chunks", **row})
-        else:
-            pieces = argument_pieces(block)
-            named = {"id": block["id"], "name": block["name"]}
-            row |= {"dt": [0] * (len(pieces) - 1), **named, "args": pieces}
-            stream.append({"type": "tool-call-chunks", **row})
+        stream.append({"type": kind, "time0": time, **facts})
         stream.append(chunk(type="block-end", index=index, block=block))
-    reason = {"kind": "tool-calls" if len(blocks) > len(streamed) else "stop"}
-    return [*stream, chunk(type="usage", usage=usage), chunk(type="finish", reason=reason)]
+    ended = chunk(**finish(blocks), replayState=replay)
+    return [*stream, chunk(type="usage", usage=usage), ended]
 
 
 def realistic_fold(log: Writer, prose: Prose) -> None:
@@ -533,6 +572,7 @@ def realistic_fold(log: Writer, prose: Prose) -> None:
             last -= 1
         summary = "".join(prose.pieces(prose.chance.randint(300, 900)))
         log.compaction(first, last, summary, in_turn=True)
+        surroundings(log)
         log.header("series")
 
 
