@@ -49,12 +49,13 @@ def test_a_realistic_log_is_no_easier_to_read_than_a_real_one(tmp_path: Path) ->
     """Results hold what code holds, escapes and letters beyond ASCII; pieces are a few letters."""
     path = tmp_path / "log.jsonl"
     generate.realistic(path, 3_000_000)
-    results = b"".join(raw for raw in path.open("rb") if b'"tool/result"' in raw[:30])
+    lines = path.read_bytes().splitlines()
+    results = b"".join(raw for raw in lines if b'"tool/result"' in raw[:30])
     assert len(results) / 50 < results.count(b"\\")
     assert results.count(b'\\"') > 1_000
     assert results.count(b"\\t") > 1_000
     assert not results.isascii()
-    answers = [json.loads(raw) for raw in path.open("rb") if b'"assistant/message"' in raw[:30]]
+    answers = [json.loads(raw) for raw in lines if b'"assistant/message"' in raw[:30]]
     rows = [row for answer in answers for row in answer["data"]["stream"] if "texts" in row]
     pieces = [piece for row in rows for piece in row["texts"]]
     assert sum(map(len, pieces)) / len(pieces) < 5
