@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import readme
 from running import LOGS, python
 
 import dsh_compact
@@ -68,6 +69,18 @@ def test_the_example_measures_a_log() -> None:
     assert 3 == done.stdout.count("a summary took the place")
     lost = run_example(Path("nowhere"))
     assert (4, "") == (lost.returncode, lost.stdout)
+
+
+def test_the_readmes_snippets_run(logs: Path) -> None:
+    """What the README shows of the library works as it stands."""
+    snippets = readme.blocks(readme.README.read_text("utf-8"), "python")
+    assert snippets
+    (logs / "v4-overflow.jsonl").rename(logs / "session.v4.jsonl")
+    for _, code in snippets:
+        if "session.v4.jsonl" in code:
+            done = python(code, cwd=logs)
+            assert (0, "") == (done.code, done.err)
+            assert "2505 8000 False" in done.out
 
 
 def run_example(log: Path) -> subprocess.CompletedProcess[str]:
