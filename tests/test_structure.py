@@ -156,6 +156,74 @@ def test_every_way_to_move_the_generation_is_seen(code: str) -> None:
     assert 1 == len(moves(ast.parse(code)))
 
 
+# The retry ----------------------------------------------------------------------------------------
+
+CLAIM_READERS: Final = {
+    "backends/running.py": "makes a plain claim of whatever a backend returned",
+    "simulate.py": "the disciplines that believe a backend, to be compared with the ledger",
+    "report/": "prints what a backend says beside what the file says",
+}
+"""Modules that may look at what a backend claims, each with its reason."""
+
+
+def calls_of(home: str, name: str) -> list[tuple[str, ast.Call]]:
+    """Every call of the class `name` of the module `home`, with the module that it stands in."""
+    return [
+        (module, node)
+        for module, tree in trees()
+        if module == f"{home}.py" or f"dsh_compact.{home}.{name}" in imported(tree)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == name
+    ]
+
+
+def test_a_retry_is_made_in_one_place() -> None:
+    """The whole package makes a `Retry` once, of the two readings and behind the table."""
+    ((module, call),) = calls_of("recovery", "Retry")
+    assert "recovery.py" == module
+    assert "before=before, after=after, attempt=attempt, refusal=refusal" == ", ".join(
+        ast.unparse(word) for word in call.keywords
+    )
+
+
+def test_a_reading_is_made_of_a_path_alone() -> None:
+    """No number is handed to a reading of the ledger: a path, and an earlier reading at most."""
+    found = [call for _, call in calls_of("ledger", "Reading")]
+    assert found
+    handed = {ast.unparse(argument) for call in found for argument in call.args}
+    assert {"session.path", "before"} == handed
+    assert not any(call.keywords for call in found)
+
+
+def reads_a_claim(node: ast.AST) -> bool:
+    """Whether an expression looks into a claim: `….claim.acted`, `claim.note`, and the like."""
+    if not isinstance(node, ast.Attribute) or node.attr not in {"acted", "note"}:
+        return False
+    return ast.unparse(node.value).split(".")[-1] == "claim"
+
+
+def test_nothing_reads_a_claim_to_decide() -> None:
+    """What a backend says is carried and printed; outside of the table nobody looks whether it
+    says that it acted, and where the ledger decides nobody looks at it at all.
+    """
+    acted = {
+        name
+        for name, tree in trees()
+        for node in ast.walk(tree)
+        if reads_a_claim(node) and isinstance(node, ast.Attribute) and node.attr == "acted"
+    }
+    assert set() == {name for name in acted if not excused(name, CLAIM_READERS)}
+    for name in ("recovery.py", "ledger.py"):
+        tree = ast.parse(MODULES[name].read_text("utf-8"))
+        assert not any(reads_a_claim(node) for node in ast.walk(tree))
+
+
+@pytest.mark.parametrize("code", ["ran.claim.acted", "claim.acted", "one.ran.claim.note"])
+def test_every_look_at_a_claim_is_seen(code: str) -> None:
+    """The test above knows what a look at a claim looks like."""
+    assert any(reads_a_claim(node) for node in ast.walk(ast.parse(code)))
+
+
 # Files, JSON, streams -----------------------------------------------------------------------------
 
 CHANGING: Final = {
