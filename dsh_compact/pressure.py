@@ -244,7 +244,7 @@ class _Evidence:
 
     def __init__(self, session: WritableSession) -> None:
         self._session = session
-        self._generation = session.replace_generation
+        self._generation_before = session.replace_generation
         self._glance = Glance(session.path, session.size_bytes)
         self._stamp = _stamp(session.path)
 
@@ -255,7 +255,7 @@ class _Evidence:
         Raises `LogError` and its kin where the file cannot be folded any more, or was rewritten.
         """
         session, now = self._session, _stamp(self._session.path)
-        if now == self._stamp and session.replace_generation == self._generation:
+        if now == self._stamp and session.replace_generation == self._generation_before:
             return
         reading = Reading(session.path, self._glance)
         remembered = (session.events, session.replace_generation, session.size_bytes)

@@ -191,7 +191,7 @@ def test_a_reading_is_made_of_a_path_alone() -> None:
     found = [call for _, call in calls_of("ledger", "Reading")]
     assert found
     handed = {ast.unparse(argument) for call in found for argument in call.args}
-    assert {"session.path", "before"} == handed
+    assert {"session.path", "before", "self._glance"} == handed
     assert not any(call.keywords for call in found)
 
 
