@@ -13,6 +13,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -265,7 +266,7 @@ def write_new_file(
     disk = disk or Disk()
     if os.path.lexists(path):
         raise _taken(path)
-    part = f"{path}.{os.getpid()}.part"
+    part = free_name(f"{path}.{os.getpid()}.part")
     try:
         _write_part(part, pieces, disk, mode)
         try:
@@ -273,7 +274,11 @@ def write_new_file(
         except BaseException:
             disk.unlink(part)
             raise
-        flush_folder(path, disk)
+        try:
+            flush_folder(path, disk)
+        except OSError:
+            disk.unlink(path)
+            raise
     except OSError as fault:
         raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
 
@@ -307,7 +312,8 @@ def _name(part: str, path: str, disk: Disk) -> None:
             raise _taken(path) from None
         disk.rename(part, path)
         return
-    disk.unlink(part)
+    with suppress(OSError):  # a second name does no harm
+        disk.unlink(part)
 
 
 def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
