@@ -384,7 +384,11 @@ class WritableSession(Session):
         self._clock = clock
         self._door = RLock()
         self._barred: list[Thread] = []  # an identifier is given again once its thread is gone
-        self.kept_aside = journal.start_at(self.size_bytes)
+        try:
+            self.kept_aside = journal.start_at(self.size_bytes)
+        except BaseException:
+            super().close()
+            raise
 
     def close(self) -> None:
         """Gives the lock back."""
@@ -463,7 +467,7 @@ def admit(
     scanner.next_seq = first_seq
     try:
         data = _joined(lines)
-        for event in scanner.scan(data, len(data), *NOWHERE[:2]):
+        for event in scanner.scan(data, len(data), NOWHERE.frame_bytes, NOWHERE.start_bytes):
             if isinstance(event, SurfaceChange):
                 surface = surface.extend(event, recall_any)
                 decode_surface_event(lines[event.seq - first_seq], version)
