@@ -257,7 +257,7 @@ def _tools(header: Header | None) -> list[dict[str, Any]]:
     return [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
 
 
-def _described(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+def described(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     """Name, description and parameters of a tool."""
     inner = tool.get("function")
     tool = inner if isinstance(inner, dict) else tool
@@ -295,7 +295,7 @@ def _openai_call(call: _Call) -> dict[str, Any]:
 
 
 def _openai_tool(tool: dict[str, Any]) -> dict[str, Any]:
-    name, description, parameters = _described(tool)
+    name, description, parameters = described(tool)
     function = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
 
@@ -353,7 +353,7 @@ def _anthropic_result(call: _Call) -> dict[str, Any]:
 
 
 def _anthropic_tool(tool: dict[str, Any]) -> dict[str, Any]:
-    name, description, parameters = _described(tool)
+    name, description, parameters = described(tool)
     return {"name": name, "description": description, "input_schema": parameters}
 
 

@@ -39,15 +39,25 @@ def closers(session: Session) -> list[Draft]:
     is_held = turns.bracket is not None and not turns.bracket_is_stale
     if turns.turn is None and not is_held:
         return []
-    drafts: list[Draft] = []
-    if turns.turn is not None and turns.step is not None:
-        for call in unanswered(session):
-            seq = session.events + len(drafts)
-            drafts.append(_result(session, turns.turn, turns.step, call, seq))
-        drafts.append(encode.step_end(turns.turn, turns.step))
+    drafts = step_closers(session)
     if turns.turn is not None:
         drafts.append(encode.turn_end(turns.turn, "interrupted"))
     return [*drafts, encode.end_seed()]
+
+
+def step_closers(session: Session) -> list[Draft]:
+    """The records that close the open step: a result for each call that has none, and its end.
+
+    Empty where no step is open.
+    """
+    turns = session.turns
+    if turns.turn is None or turns.step is None:
+        return []
+    drafts: list[Draft] = []
+    for call in unanswered(session):
+        seq = session.events + len(drafts)
+        drafts.append(_result(session, turns.turn, turns.step, call, seq))
+    return [*drafts, encode.step_end(turns.turn, turns.step)]
 
 
 def unanswered(session: Session) -> list[ToolCall]:

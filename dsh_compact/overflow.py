@@ -13,7 +13,7 @@ looked at, and no pattern repeats without a bound. It knows no log, no provider'
 import re
 from typing import Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dsh_compact.events import Failure
 from dsh_compact.overflow_wordings import (
@@ -31,7 +31,7 @@ from dsh_compact.overflow_wordings import (
     compiled,
 )
 
-__all__ = ["Code", "Cure", "Refusal", "normalise", "parse_failure", "plain_text"]
+__all__ = ["Code", "Cure", "Refusal", "failure_of", "normalise", "parse_failure", "plain_text"]
 
 Cure: TypeAlias = Literal["compact", "lower-output"]
 
@@ -320,6 +320,36 @@ def parse_failure(text: str) -> Failure:
         type=facts.type,
         body=facts.body or (text if facts.says_more else None),
     )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Read as a failure what a client raised; never raises.
+
+    Clients keep the provider's answer in `body`, its status in `status_code` (the official ones of
+    OpenAI and Anthropic) or in `response` (httpx); of all others the words are read.
+    """
+    told = parse_failure(_body_of(error) or str(error) or type(error).__name__)
+    if told.status is not None:
+        return told
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", getattr(response, "status_code", None))
+    return structs.replace(told, status=_http_status(status))
+
+
+def _body_of(error: BaseException) -> str:
+    """What the provider answered, as text; empty where the error does not have it."""
+    import json
+
+    body = getattr(error, "body", None)
+    if isinstance(body, dict | list) and body:
+        return json.dumps(body, default=str)
+    if isinstance(body, str) and body.strip():
+        return body
+    try:
+        text = getattr(getattr(error, "response", None), "text", None)
+    except Exception:  # noqa: BLE001  (a stream that was never read, a text that cannot be decoded)
+        return ""
+    return text if isinstance(text, str) else ""
 
 
 _PLAIN_KEYS: Final = {"status", "code", "type", "message", "body"}

@@ -97,10 +97,36 @@ def _failure(failure: Failure) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
-def request_header(provider: str, model: str) -> Draft:
-    """Whom every later request goes to; for a log that has not said it yet."""
-    header = {"config": {"provider": provider, "model": model}}
-    return Draft(type="request/header", data={"header": header, "reason": "initial"})
+def request_header(
+    provider: str,
+    model: str,
+    *,
+    tools: Sequence[Mapping[str, Any]] = (),
+    max_tokens: int | None = None,
+    system: str | None = None,
+    reason: str = "initial",
+) -> Draft:
+    """What every later request carries: whom it goes to, its tools, the answer's bound.
+
+    `system` is format 0's prompt; later formats have a message for it.
+    """
+    config: dict[str, Any] = {"provider": provider, "model": model}
+    if max_tokens is not None:
+        config["maxTokens"] = max_tokens
+    header: dict[str, Any] = {"config": config}
+    if system:
+        header["system"] = system
+    if tools:  # the harness refuses an empty list
+        header["tools"] = [dict(tool) for tool in tools]
+    return Draft(type="request/header", data={"header": header, "reason": reason})
+
+
+def request_context(provider: str, model: str, window_tokens: int | None = None) -> Draft:
+    """The model that later requests reach, and its window where it is known."""
+    data: dict[str, Any] = {"provider": provider, "model": model}
+    if window_tokens is not None:
+        data["contextWindow"] = window_tokens
+    return Draft(type="request/context", data=data)
 
 
 # Messages -----------------------------------------------------------------------------------------
