@@ -68,7 +68,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     """A summary and who wrote it, as `compaction/summary` records it.
 
     `usage` is what the provider counted, over all requests that the summary took; `cost_usd` what
-    it says that they cost, None where it doesn't say. `requests` is their number.
+    it says that they cost, None where it doesn't say. `requests` is their number. `notices` is what
+    a user should see beside it: what a program said on its standard error.
     """
 
     text: str
@@ -77,6 +78,7 @@ class Summary(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
     cost_usd: float | None = None
     requests: int = 0
+    notices: tuple[str, ...] = ()
 
 
 class Summarizer(Protocol):
