@@ -175,9 +175,9 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class _Summarised(Struct, frozen=True):
-    """The summary that the next replacement puts on the surface."""
+    """The newest summary, and who wrote it."""
 
-    seq: int
+    compaction_id: str
     provider: str
     model: str
 
@@ -216,8 +216,8 @@ class Recorder:
             case CompactionStart(seq=seq, time_ms=time_ms):
                 self._bracket = event
                 self.unfinished = Unfinished(start_seq=seq, time_ms=time_ms, is_stale=False)
-            case CompactionSummary(seq=seq, provider=provider, model=model):
-                self._summary = _Summarised(seq, provider, model)
+            case CompactionSummary(compaction_id=compaction_id, provider=provider, model=model):
+                self._summary = _Summarised(compaction_id, provider, model)
             case CompactionEnd():
                 self._ended(event)
             case EndSeed() if self.unfinished is not None:
@@ -245,7 +245,6 @@ class Recorder:
         elif change.kind == "assistant" and self._refused:
             self._refused = False
             self._notes.append(_Answer(change))
-        self._summary = None
 
     def _ended(self, event: CompactionEnd) -> None:
         bracket, self._bracket, self.unfinished = self._bracket, None, None
@@ -303,7 +302,10 @@ def _row(note: _Note, session: Session) -> Row:
 def _replaced(move: _Move, session: Session) -> Replaced:
     event = session.event(move.change)
     kind = kind_of(event)
-    summary = move.summary if kind == "summary" else None
+    compaction_id = event.message.compaction_id if kind == "summary" else None
+    summary = move.summary
+    if summary is not None and summary.compaction_id != compaction_id:
+        summary = None
     shadowed = move.replacement.shadowed
     return Replaced(
         generation=move.replacement.generation,
@@ -313,7 +315,7 @@ def _replaced(move: _Move, session: Session) -> Replaced:
         tokens_before=sum(tokens.price_message(session.message(node)) for node in shadowed),
         tokens_after=tokens.price_message(event.message),
         time_ms=event.time_ms,
-        compaction_id=event.message.compaction_id if kind == "summary" else None,
+        compaction_id=compaction_id,
         provider=None if summary is None else summary.provider,
         model=None if summary is None else summary.model,
     )

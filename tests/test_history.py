@@ -104,6 +104,31 @@ def test_a_row_says_what_a_replacement_is(version: int, tmp_path: Path) -> None:
     assert record["data"]["source"]["compactionId"] == summary.compaction_id
 
 
+def test_a_checkpoint_is_its_own_summarys(tmp_path: Path) -> None:
+    """One that no summary announced has no author, whatever was summarised before."""
+    log = Conversation().user("a").compaction("s").note("b")
+    log.replace("x", over=(log.node_seqs[-1], log.node_seqs[-1]))
+    source = {"kind": "compact-checkpoint", "compactionId": "another"}
+    log.spoil(log.last_seq, lambda record: record["data"].update(source=source))
+    first, second = read_history(log.write(tmp_path / "log")).replacements
+    assert ("deepseek-official", None) == (first.provider, second.provider)
+    assert ("summary", "another") == (second.kind, second.compaction_id)
+
+
+def test_an_end_of_another_compaction_ends_no_attempt(tmp_path: Path) -> None:
+    """Start and end belong together by their id."""
+    log = Conversation().user("a").failed_compaction("boom")
+    log.spoil(log.last_seq, lambda record: record["data"].update(compactionId="another"))
+    assert [] == story(log, tmp_path)
+
+
+def test_a_turn_that_ended_has_no_late_answer(tmp_path: Path) -> None:
+    """What the next turn answers is another request."""
+    log = Conversation().user("a").refusal(limit=8_000, requested=9_000).give_up()
+    log.user("b").assistant("c").end()
+    assert ["Refused", "GaveUp"] == [name for name, _ in story(log, tmp_path)]
+
+
 def test_a_refusal_tells_the_providers_numbers(tmp_path: Path) -> None:
     """As far as it gives them; other failures are no part of this story."""
     log = Conversation().user("a").failure(code="OVERLOADED", message="later", status=529)

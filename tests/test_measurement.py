@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from msgspec import structs, to_builtins
 from strategies import conversations
 
+from dsh_compact import measurement
 from dsh_compact.measurement import Measurement, measure
 from dsh_compact.policy import Policy
 from dsh_compact.session import read_session
@@ -105,11 +106,14 @@ def test_an_empty_log_is_measured(tmp_path: Path) -> None:
 def test_the_parts_are_the_request(version: int, tmp_path: Path) -> None:
     """System prompt, tools and conversation add up to header and surface, in every format."""
     log = Conversation(format=version).system("p" * 40).user("a").assistant("b")
+    if version > 0:
+        log.developer("")
     found = measured(log, tmp_path)
     assert found.header_tokens + found.surface.tokens == (
         found.system_tokens + found.tools_tokens + found.conversation_tokens
     )
-    assert (10 + 4 + (0 if version == 0 else 4), 18) == (
+    # Formats 3 and 4 frame the prompt as a message, and a developer's message beside it.
+    assert (10 + 4 + (0 if version == 0 else 4 + 8), 18) == (
         found.system_tokens,
         found.conversation_tokens,
     )
@@ -153,6 +157,21 @@ def test_exact_counts_stand_beside_the_estimate(tmp_path: Path) -> None:
         exact.estimate_error
     )
     assert sum(heard) > len("hello world " * 99) + len("a b c " * 50)
+
+
+def test_a_long_conversation_is_counted_in_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many messages are in memory at once, the count is the same."""
+    log = Conversation().user("a").note("b b b").note("c c c c c")
+    counts = []
+    with read_session(log.write(tmp_path / "log")) as session:
+        for slice_nodes in (1, 2, 256):
+            monkeypatch.setattr(measurement, "SLICE_NODES", slice_nodes)
+            exact = measure(session, tokenizer=load("o200k_base")).tokenizer
+            assert exact is not None
+            counts.append(exact.surface_tokens)
+    assert [1 + 3 + 5 + 3 * 4] * 3 == counts
 
 
 def test_of_nothing_no_estimate_is_off(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from builders import Conversation, call, frame, line
 from footprints import footprints
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from running import LOGS
 from strategies import BROKEN_RULES, Spoiled, Torn, broken_logs, conversations, torn_logs
 
@@ -448,6 +449,18 @@ def test_a_result_may_be_pruned_in_the_same_append(tmp_path: Path) -> None:
         result = encode.tool_result(1, 1, "c1", [Text(text="x" * 99)], "m", version=4)
         pruned = encode.pruned_result(result.line(seq, 0, 4), [Text(text="x")])
         session.append([result, encode.compaction_prune(seq, 29), pruned])
+        assert 1 == session.replace_generation
+
+
+def test_a_result_in_the_log_is_pruned_as_it_stands_there(tmp_path: Path) -> None:
+    """The shorter one repeats everything but the content, or it is not written."""
+    log = Conversation().user("a").assistant(calls=[call("c1")]).result("c1", "x" * 99)
+    original = line(log.nodes[-1]).rstrip(b"\n")
+    pruned = encode.pruned_result(original, [Text(text="x")])
+    with open_session(log.write(tmp_path / "log")) as session:
+        with pytest.raises(NotAdmitted):
+            session.append([structs.replace(pruned, data={**pruned.data, "meta": 1})])
+        session.append([encode.compaction_prune(log.node_seqs[-1], 29), pruned])
         assert 1 == session.replace_generation
 
 

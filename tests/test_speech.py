@@ -83,6 +83,7 @@ def test_a_conversation_begins_with_a_system_message() -> None:
     assert "turn.start step.start system user assistant step.end turn.end" == types(
         says("user", "assistant"), system=""
     )
+    assert 1 == types(says("assistant", "assistant"), system="").split().count("system")
 
 
 def test_an_open_bracket_is_made_stale_before_a_turn_begins() -> None:
@@ -101,6 +102,15 @@ def test_an_open_bracket_is_made_stale_before_a_turn_begins() -> None:
 def test_an_answer_does_not_follow_a_call_that_waits() -> None:
     """The result comes first; a user's message may be left meanwhile."""
     turns = Turns(turn=1, step=1, last_turn=1, last_step=1)
+    assert drafts_of(
+        says("user"),
+        turns,
+        version=4,
+        speaker=SPEAKER,
+        new_id=lambda: "id",
+        waiting=["c1"],
+        system="",
+    )
     with pytest.raises(UsageError, match="c1"):
         drafts_of(
             says("assistant"),

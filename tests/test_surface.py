@@ -67,9 +67,10 @@ def test_a_surface_stays_true_after_another_was_made_of_it() -> None:
     one = old.extend(replacing(3, 2, 1, [1, 2]), same)
     other = old.extend(replacing(3, 1, 1, [1]), same)
     assert [(2, 1), (3,), (2, 3)] == [old.seqs, one.seqs, other.seqs]
-    node = old.find(2)
-    assert node is not None
-    assert 2 == node.seq
+    for surface, seq in ((old, 2), (one, 3), (other, 3)):
+        node = surface.find(seq)
+        assert node is not None
+        assert seq == node.seq
     assert None is one.find(2)
 
 
