@@ -21,6 +21,8 @@ TYPE_CHECKING = (
 if TYPE_CHECKING:
     from dsh_compact.backends import Backend as Backend
     from dsh_compact.backends import Claim as Claim
+    from dsh_compact.conversation import Conversation as Conversation
+    from dsh_compact.conversation import open_conversation as open_conversation
     from dsh_compact.errors import BackendFailed as BackendFailed
     from dsh_compact.errors import DamagedLog as DamagedLog
     from dsh_compact.errors import DshcError as DshcError
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from dsh_compact.events import Failure as Failure
     from dsh_compact.events import Message as Message
     from dsh_compact.events import SurfaceEvent as SurfaceEvent
+    from dsh_compact.events import ToolCall as ToolCall
     from dsh_compact.events import Usage as Usage
     from dsh_compact.history import History as History
     from dsh_compact.history import Recorder as Recorder
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from dsh_compact.moments import read_at_seq as read_at_seq
     from dsh_compact.moments import read_generations as read_generations
     from dsh_compact.overflow import Refusal as Refusal
+    from dsh_compact.overflow import failure_of as failure_of
     from dsh_compact.overflow import normalise as normalise
     from dsh_compact.policy import Budgets as Budgets
     from dsh_compact.policy import Policy as Policy
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from dsh_compact.recovery import OverflowPath as OverflowPath
     from dsh_compact.recovery import Preserve as Preserve
     from dsh_compact.recovery import Retry as Retry
+    from dsh_compact.replies import NoReply as NoReply
+    from dsh_compact.replies import Reply as Reply
     from dsh_compact.session import Session as Session
     from dsh_compact.session import WritableSession as WritableSession
     from dsh_compact.session import create_session as create_session
@@ -73,17 +79,19 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "backends": "Backend Claim",
+    "conversation": "Conversation open_conversation",
     "errors": (
         "BackendFailed DamagedLog DshcError ForeignAppend LogError NotAdmitted OwnedLog RuleBroken"
         " UnreadableLog UnsupportedLog UsageError WriteFailed"
     ),
-    "events": "Failure Message SurfaceEvent Usage",
+    "events": "Failure Message SurfaceEvent ToolCall Usage",
     "history": "History Recorder Replaced read_history",
     "measurement": "Measurement Window measure window_of",
     "moments": "read_at_generation read_at_seq read_generations",
-    "overflow": "Refusal normalise",
+    "overflow": "Refusal failure_of normalise",
     "policy": "Budgets Policy budgets",
     "recovery": "OverflowPath Preserve Retry",
+    "replies": "NoReply Reply",
     "session": "Session WritableSession create_session open_session read_session",
     "speech": "Said Speaker drafts_of",
     "surface": "Node Replacement Surface",

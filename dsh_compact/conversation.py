@@ -159,10 +159,11 @@ class Conversation:
         turn = turns.last_turn + 1
         drafts = [encode.turn_start(turn), *self._news()]
         if self.session.format > 0 and not self.session.surface:
-            # A surface begins with its system message, and that has its place in a step.
-            drafts += [encode.step_start(turn, 1), self._prompt(turn, 1)]
+            # A surface begins with its system message, and that has its place in a step: one of its
+            # own, since what stands in the step of an answer is measured twice until the next one.
+            step = (turn, 1)
+            drafts += [encode.step_start(*step), self._prompt(*step), encode.step_end(*step)]
         self._append(drafts)
-        self._is_answered = False
 
     def user(self, text: str) -> None:
         """What the user says, in the open turn or in a new one."""

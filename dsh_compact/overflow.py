@@ -325,31 +325,40 @@ def parse_failure(text: str) -> Failure:
 def failure_of(error: BaseException) -> Failure:
     """Read as a failure what a client raised; never raises.
 
-    Clients keep the provider's answer in `body`, its status in `status_code` (the official ones of
-    OpenAI and Anthropic) or in `response` (httpx); of all others the words are read.
+    Clients keep the provider's answer in `body` (the official ones of OpenAI and Anthropic) or in
+    `response` (httpx), and the status beside it; of all others the words are read.
     """
-    told = parse_failure(_body_of(error) or str(error) or type(error).__name__)
+    told = parse_failure(_answer_in(error) or _words_of(error))
     if told.status is not None:
         return told
-    response = getattr(error, "response", None)
-    status = getattr(error, "status_code", getattr(response, "status_code", None))
+    status = _asked(error, "status_code") or _asked(_asked(error, "response"), "status_code")
     return structs.replace(told, status=_http_status(status))
 
 
-def _body_of(error: BaseException) -> str:
+def _answer_in(error: BaseException) -> str:
     """What the provider answered, as text; empty where the error does not have it."""
     import json
 
-    body = getattr(error, "body", None)
+    body = _asked(error, "body")
     if isinstance(body, dict | list) and body:
         return json.dumps(body, default=str)
-    if isinstance(body, str) and body.strip():
-        return body
+    texts = (body, _asked(_asked(error, "response"), "text"))
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
+
+
+def _asked(value: object, name: str) -> Any:
+    """An attribute, None where there is none or asking for it fails (a stream that was not read)."""
     try:
-        text = getattr(getattr(error, "response", None), "text", None)
-    except Exception:  # noqa: BLE001  (a stream that was never read, a text that cannot be decoded)
-        return ""
-    return text if isinstance(text, str) else ""
+        return getattr(value, name, None)
+    except Exception:  # noqa: BLE001, it is somebody else's code
+        return None
+
+
+def _words_of(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001, it is somebody else's code
+        return type(error).__name__
 
 
 _PLAIN_KEYS: Final = {"status", "code", "type", "message", "body"}

@@ -11,12 +11,17 @@ import html
 import json
 import re
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, Final
 
+import anthropic
+import httpx
+import openai
 import pytest
+from endpoints import Endpoint, Refused
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -27,6 +32,7 @@ from dsh_compact.overflow import (
     MOST_TEXT,
     Code,
     Refusal,
+    failure_of,
     normalise,
     parse_failure,
     plain_text,
@@ -530,3 +536,95 @@ def test_every_repetition_is_bounded(pattern: str) -> None:
 def test_the_check_of_bounds_sees_an_unbounded_one() -> None:
     """The check above finds a star, however deep."""
     assert _constants.MAXREPEAT in set(_repeats(_parser.parse("a(?:b|(?P<n>c(?=d[ef]*)))")))
+
+
+# What a client raised -----------------------------------------------------------------------------
+
+SAID: Final = {
+    "error": {
+        "message": "prompt is too long: 202095 tokens > 200000 maximum",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": None,
+    }
+}
+
+
+def raised_by(ask: Callable[[str], object]) -> BaseException:
+    """What a real client raises when a real server refuses."""
+    with Endpoint(Refused(400, SAID)) as server, pytest.raises(Exception) as caught:  # noqa: PT011
+        ask(server.url)
+    return caught.value
+
+
+def ask_openai(url: str) -> None:
+    """One request with OpenAI's own client."""
+    with openai.OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "a"}])
+
+
+def ask_anthropic(url: str) -> None:
+    """One request with Anthropic's own client."""
+    with anthropic.Anthropic(base_url=url, api_key="any", max_retries=0) as client:
+        client.messages.create(model="m", max_tokens=9, messages=[{"role": "user", "content": "a"}])
+
+
+def ask_httpx(url: str) -> None:
+    """One request with a client that only knows HTTP."""
+    httpx.post(url, json={}).raise_for_status()
+
+
+def ask_httpx_unread(url: str) -> None:
+    """The same, but the body was never read."""
+    with httpx.stream("POST", url, json={}) as response:
+        response.raise_for_status()
+
+
+def ask_urllib(url: str) -> None:
+    """One request with the standard library's client."""
+    urllib.request.urlopen(url, data=b"{}")
+
+
+@pytest.mark.parametrize("ask", [ask_openai, ask_anthropic, ask_httpx])
+def test_a_clients_error_is_read_with_its_numbers(ask: Callable[[str], object]) -> None:
+    """The provider's answer is taken out of the exception, whoever's client raised it."""
+    failure = failure_of(raised_by(ask))
+    refusal = normalise(failure)
+    assert (400, CTX) == (failure.status, refusal.code)
+    assert (200_000, 202_095) == (refusal.limit_tokens, refusal.input_tokens)
+
+
+@pytest.mark.parametrize("ask", [ask_httpx_unread, ask_urllib])
+def test_an_error_without_the_answer_is_read_as_it_speaks(ask: Callable[[str], object]) -> None:
+    """Its status is known, and no overflow is made of it."""
+    failure = failure_of(raised_by(ask))
+    assert 400 == failure.status
+    assert CTX is not normalise(failure).code
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RuntimeError("This model's maximum context length is 8192 tokens"), CTX),
+        (TimeoutError(), Code.TIMEOUT),
+        (KeyError("\ud800"), Code.OTHER),
+        (ValueError({"message": "prompt is too long: 9000 tokens > 8000 maximum"}), CTX),
+    ],
+)
+def test_any_other_exception_is_read_by_its_words(error: BaseException, code: Code) -> None:
+    """Also one that says nothing."""
+    assert code is normalise(failure_of(error)).code
+
+
+def test_no_exception_crashes_the_reading() -> None:
+    """Not one whose attributes raise, or are anything at all."""
+
+    class Odd(Exception):
+        body = object()
+        status_code = "many"
+
+        @property
+        def response(self) -> object:
+            raise OSError("the connection is gone")
+
+    assert Failure(message="odd") == failure_of(Odd("odd"))
