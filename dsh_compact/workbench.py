@@ -285,6 +285,7 @@ class Workbench:
         bracket = self._open(span)
         try:
             summary = write()
+            self.notices += summary.notices
             self._check_stable(span, bracket)
             content = self._checked_content(summary, price)
             return self._commit(bracket, span, price, summary, content)

@@ -136,7 +136,7 @@ def _run(words: tuple[str, ...], given: bytes, seconds: float) -> _Ran:
     if code is None or not (out.ends() and err.ends()):
         _kill(process)
         err.ends()
-    if code == 0:
+    if code == 0 and not out.is_over:
         return _Ran(out.kept, err.kept)
     raise SummarizerFailed(NAME, f"{words[0]} {_ending(code, out, seconds)}{_said(err.kept)}")
 
