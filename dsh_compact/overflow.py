@@ -347,7 +347,7 @@ def _answer_in(error: BaseException) -> str:
 
 
 def _asked(value: object, name: str) -> Any:
-    """An attribute, None where there is none or asking for it fails (a stream that was not read)."""
+    """An attribute; None where there is none or asking fails (for a text that was not read)."""
     try:
         return getattr(value, name, None)
     except Exception:  # noqa: BLE001, it is somebody else's code
