@@ -6,11 +6,11 @@ here before `measure` asks for one, so that a message nobody asks about is never
 no file: what is dear (a price, a header) is fetched through the `Book` that is handed in.
 """
 
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
-from dsh_compact import overflow, tokens
+from dsh_compact import tokens
 from dsh_compact.events import (
     Event,
     Header,
@@ -22,6 +22,9 @@ from dsh_compact.events import (
     Usage,
 )
 from dsh_compact.surface import Node, Surface
+
+if TYPE_CHECKING:  # a log without refusals never asks for the table of their wordings
+    from dsh_compact import overflow
 
 BaselineKind: TypeAlias = Literal["none", "estimated", "usage", "rejected"]
 
@@ -56,13 +59,15 @@ class Refusal(Struct, frozen=True, kw_only=True):
     event: RequestFailed
     surface: Surface
     header: RequestHeader | None
-    verdict: overflow.Refusal
+    verdict: "overflow.Refusal"
 
     @property
     def counted_tokens(self) -> int | None:
         """The provider's own count of the refused input; None unless it was an overflow with
         numbers.
         """
+        from dsh_compact import overflow
+
         verdict = self.verdict
         if (
             verdict.code is not overflow.Code.CONTEXT_WINDOW_EXCEEDED
@@ -111,6 +116,8 @@ class Meter(Struct, frozen=True, kw_only=True):
         return structs.replace(self, contexts=(*others, event))
 
     def _refused(self, event: RequestFailed, surface: Surface) -> "Meter":
+        from dsh_compact import overflow
+
         verdict = overflow.normalise(event.failure)
         refusal = Refusal(event=event, surface=surface, header=self.header, verdict=verdict)
         limits = self.limits
@@ -193,7 +200,7 @@ def _same(then: RequestHeader | None, header: Header | None, book: Book) -> bool
 
 
 def _context(meter: Meter, header: Header | None) -> RequestContext | None:
-    """The window of the header's provider and model; a router may have sent the request elsewhere."""
+    """The window of the header's provider and model; a router may have sent it elsewhere."""
     if not meter.contexts or meter.header is None or header is None:
         return meter.contexts[-1] if meter.contexts else None
     for context in reversed(meter.contexts):

@@ -11,10 +11,9 @@ from _thread import RLock, get_ident  # without what `threading` adds: start-up 
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
-from uuid import uuid4
 
-from dsh_compact import frames, tokens
 from dsh_compact import meter as metering
+from dsh_compact import tokens
 from dsh_compact.codec import (
     Scanner,
     decode_header,
@@ -22,7 +21,6 @@ from dsh_compact.codec import (
     decode_surface_event,
     identity_of,
 )
-from dsh_compact.codec.encode import Draft, session_header
 from dsh_compact.codec.quick import decode_message, message_in
 from dsh_compact.errors import (
     Damage,
@@ -47,7 +45,6 @@ from dsh_compact.events import (
     SurfaceEvent,
     Usage,
 )
-from dsh_compact.journal import Disk, Journal, refuse_special_file, write_new_file
 from dsh_compact.meter import Meter, Pressure
 from dsh_compact.planning import Item, item
 from dsh_compact.reader import STANDARD_INPUT, LogReader, Run, find_log
@@ -55,8 +52,11 @@ from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
 from dsh_compact.turns import Turns
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what only writing needs is imported where it is used: reading starts faster
     from threading import Thread
+
+    from dsh_compact.codec.encode import Draft
+    from dsh_compact.journal import Disk, Journal
 
 HEAD_BYTES: Final = 8192
 """So much of an answer is read first: most messages end before, and their stream is not wanted."""
@@ -377,7 +377,7 @@ class WritableSession(Session):
     `kept_aside` is the path where a torn tail was put that had to be cut off, None without one.
     """
 
-    def __init__(self, path: str, journal: Journal, *, clock: Callable[[], int]) -> None:
+    def __init__(self, path: str, journal: "Journal", *, clock: Callable[[], int]) -> None:
         """Folds the log behind `journal`, which is locked already; prefer `open_session`."""
         super().__init__(path, wanted=TURNS_WANTED)
         self._journal = journal
@@ -418,7 +418,7 @@ class WritableSession(Session):
         self._fold()
         self._journal.start_at(self.size_bytes)
 
-    def append(self, drafts: Sequence[Draft]) -> tuple[int, ...]:
+    def append(self, drafts: "Sequence[Draft]") -> tuple[int, ...]:
         """Puts records at the log's end, all or none, and returns their seqs.
 
         They are admitted by the fold before anything is written, and folded again once they are on
@@ -434,7 +434,7 @@ class WritableSession(Session):
         with self._door:
             self._barred = [*(one for one in self._barred if one.is_alive()), thread]
 
-    def _append(self, drafts: Sequence[Draft]) -> tuple[int, ...]:
+    def _append(self, drafts: "Sequence[Draft]") -> tuple[int, ...]:
         first, time_ms = self.events, self._clock()
         lines = [
             draft.line(first + index, time_ms, self.format) for index, draft in enumerate(drafts)
@@ -479,7 +479,7 @@ def open_session(
     path: str | os.PathLike[str],
     *,
     clock: Callable[[], int] | None = None,
-    disk: Disk | None = None,
+    disk: "Disk | None" = None,
 ) -> WritableSession:
     """The session at `path` for appending, under the harness's lock.
 
@@ -490,6 +490,8 @@ def open_session(
     found, stale = find_log(os.fspath(path))
     if found == STANDARD_INPUT:
         raise UnreadableLog(found, "standard input cannot be appended to", remedy="name a file")
+    from dsh_compact.journal import Journal, refuse_special_file
+
     refuse_special_file(found)
     own_lock = _header_of(found).version == 0
     journal = Journal(found, own_lock=own_lock, disk=disk)
@@ -526,13 +528,19 @@ def create_session(
     version: int = FORMATS[-1],
     cwd: str | None = None,
     framed: bool = False,
-    drafts: Sequence[Draft] = (),
+    drafts: "Sequence[Draft]" = (),
     clock: Callable[[], int] | None = None,
 ) -> WritableSession:
     """A new log at `path` with its header and `drafts`, all or nothing, opened for appending.
 
     Raises `NotAdmitted`, and `LogError` where something of that name exists.
     """
+    from uuid import uuid4
+
+    from dsh_compact import frames
+    from dsh_compact.codec.encode import session_header
+    from dsh_compact.journal import write_new_file
+
     clock = clock or now_ms
     time_ms = clock()
     lines = [draft.line(seq, time_ms, version) for seq, draft in enumerate(drafts)]
