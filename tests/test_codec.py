@@ -247,6 +247,15 @@ def test_a_head_holds_the_whole_message_or_says_so(log: Conversation, data: st.D
             assert found in (None, decode_surface_event(raw, log.format).message)
 
 
+@pytest.mark.parametrize("version", [3, 4])
+def test_an_answers_stream_is_not_needed(version: int) -> None:
+    """Of a usual line the part before the stream is enough."""
+    log = Conversation(format=version).user("a").assistant("b", reasoning="c")
+    raw = line(log.nodes[-1]).rstrip(b"\n")
+    head = raw[: raw.index(b'"stream":[') + len(b'"stream":[')]
+    assert decode_surface_event(raw, version).message == quick.message_in(head)
+
+
 def test_a_stream_inside_a_message_is_no_stream() -> None:
     """A block of an unknown kind may hold what looks like the end of the message."""
     picture = {"type": "image", "x": 1, "stream": [1, 2], "y": {"z": 1, "stream": []}}
