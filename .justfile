@@ -33,6 +33,10 @@ bench *names:
 fuzz *words:
     {{bin}}/python tests/fuzz.py --seconds 600 {{words}}
 
+# Four hundred processes killed at any moment while they append and compact
+crash:
+    DSHC_KILLS=400 {{bin}}/pytest -s -k killed tests/test_processes.py
+
 # All that must hold before a change lands, on a copy
 ci:
     .ci/run

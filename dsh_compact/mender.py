@@ -8,6 +8,7 @@ as the harness does; a line that no remedy helps is set aside, with the reason. 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
@@ -102,8 +103,8 @@ Remedy = Callable[[Trouble], bool]
 class Mender:
     """The fold. `take` every line, then `finish`; both give what the mended log goes on with.
 
-    `actions` says what was done, `renumbered` how many records got other numbers, `inserted` how
-    many were put in.
+    `actions` says what was done, `renumbered` how many records got other numbers in them,
+    `inserted` how many were put in.
     """
 
     def __init__(
@@ -112,8 +113,11 @@ class Mender:
         chains: Sequence[Chain],
         read: Callable[[Place], bytes],
         remedies: Mapping[Damage, Remedy],
+        quiet: AbstractSet[Damage],
     ) -> None:
-        """`chains` are the survey's, `read` gives a line of the damaged log again."""
+        """`chains` are the survey's, `read` gives a line of the damaged log again; the remedies for
+        `quiet` damage put no record in.
+        """
         self.version = header.version
         self.rules = Rules(header, header.version)
         self.surface = Surface()
@@ -128,6 +132,7 @@ class Mender:
         self._shifts: dict[int, Shift] = {}
         self._read = read
         self._remedies = remedies
+        self._quiet = quiet
         self._prices: dict[int, int] = {}
         self._identities: dict[int, bytes] = {}
         self._written: dict[int, bytes] = {}
@@ -172,19 +177,21 @@ class Mender:
         line, record = self._renumbered(case)
         breach = self._first_breach(record)
         for _ in range(MAX_REMEDIES):
-            if self._held is not None and not self._completes(record, breach):
-                self._let_go(case)
-            elif breach is None:
+            if breach is None and (self._held is None or self._completes(record)):
                 self._keep(case, line, record)
                 return
-            elif not self._remedy(case, record, breach):
-                break
+            if breach is None or not self._remedy(case, record, breach):
+                if self._held is None:
+                    break
+                self._let_go(case)  # and judge anew
             line, record = self._renumbered(case)
             breach = self._first_breach(record)
         assert breach is not None, "what breaks nothing was kept"
         self._lose(case, record, breach.damage, breach.problem)
 
     def _remedy(self, case: Case, record: Audited, breach: Breach) -> bool:
+        if self._held is not None and breach.damage not in self._quiet:
+            return False  # nothing may come between the held record and this one
         remedy = self._remedies.get(breach.damage)
         return remedy is not None and remedy(Trouble(self, case, record, breach.damage))
 
@@ -192,9 +199,10 @@ class Mender:
         item = case.item
         line = case.raw
         try:
-            if item.chain != NOBODY and not (self._is_whole and item.seq == self.next_seq):
+            shift = self._shifts.get(item.chain)
+            untouched = self._is_whole and shift is None and item.seq == self.next_seq
+            if item.chain != NOBODY and not untouched:
                 resolve = self._resolver(item.chain, own_first=case.own_first)
-                shift = self._shifts.get(item.chain)
                 move = None if shift is None else shift.move
                 line = renumber(line, self.version, self.next_seq, resolve, move)
             line = line if case.patch is None else case.patch(line)
@@ -231,7 +239,7 @@ class Mender:
         item = case.item
         assert record.seq is not None
         self._runs[item.chain].add(item.seq, record.seq, record.count)
-        self.renumbered += item.seq != record.seq
+        self.renumbered += line != case.raw
         self._is_whole = self._is_whole and item.seq == record.seq
         changed = line != case.raw or bool(case.told)
         if isinstance(record.event, CompactionSummary | CompactionPrune):
@@ -297,9 +305,9 @@ class Mender:
 
     # A summary and its message, a prune and its result ------------------------------------------
 
-    def _completes(self, record: Audited, breach: Breach | None) -> bool:
+    def _completes(self, record: Audited) -> bool:
         """Whether the record is what the held one announced; then that is held no longer."""
-        complete = breach is None and self.rules.brackets.announces(record)
+        complete = self.rules.brackets.announces(record)
         if complete:
             self._held = None
         return complete
@@ -387,7 +395,7 @@ class Mender:
         bracket = self.rules.brackets.bracket
         if bracket is None:
             return True
-        draft = encode.compaction_end(bracket.start.compaction_id, bracket.start.turn, ABANDONED)
+        draft = encode.compaction_end(bracket.start.compaction_id, bracket.turn, ABANDONED)
         if bracket.command_id is not None:
             data = {**draft.data, "sourceCommandId": bracket.command_id}
             draft = structs.replace(draft, data=data)

@@ -304,7 +304,7 @@ def _summary_of(mender: Mender, record: Audited) -> Draft | None:
     )
 
 
-REMEDIES: Final[Mapping[Damage, Remedy]] = {
+_CHANGES: Final[Mapping[Damage, Remedy]] = {
     Damage.NOT_UTF8: _read_as_harness,
     Damage.RECORD_UNKNOWN_KEY: _drop_unknown_keys,
     Damage.SURFACE_OP_MISSING: _append,
@@ -317,20 +317,27 @@ REMEDIES: Final[Mapping[Damage, Remedy]] = {
     Damage.MESSAGE_WITHOUT_ID: _give_id,
     Damage.MESSAGE_WRONG: _drop_sources,
     Damage.CHECKPOINT_SOURCE_WRONG: _name_checkpoint,
-    Damage.TURN_UNBALANCED: _close_first,
     Damage.TURN_MISCOUNTED: _count_turn,
-    Damage.STEP_UNBALANCED: _close_step_first,
     Damage.STEP_MISCOUNTED: _count_step,
+    Damage.BRACKET_TURN_WRONG: _name_turn,
+    Damage.BRACKET_EMPTY: _fail_bracket,
+    Damage.SHADOW_DIFFERS: _name_shadow,
+}
+_INSERTIONS: Final[Mapping[Damage, Remedy]] = {
+    Damage.TURN_UNBALANCED: _close_first,
+    Damage.STEP_UNBALANCED: _close_step_first,
     Damage.OUTSIDE_TURN: _open_turn,
     Damage.OUTSIDE_STEP: _open_step,
     Damage.CALL_WITHOUT_RESULT: _answer,
     Damage.RESULT_WITHOUT_CALL: _start_call,
     Damage.BRACKET_NESTED: _end_bracket_first,
     Damage.BRACKET_CROSSES_TURN: _end_bracket_first,
-    Damage.BRACKET_TURN_WRONG: _name_turn,
     Damage.BRACKET_ID_WRONG: _open_bracket,
-    Damage.BRACKET_EMPTY: _fail_bracket,
     Damage.SUMMARY_MISSING: _write_summary,
-    Damage.SHADOW_DIFFERS: _name_shadow,
 }
+
+REMEDIES: Final[Mapping[Damage, Remedy]] = {**_CHANGES, **_INSERTIONS}
 """By the code of the damage; what has none is set aside."""
+
+QUIET: Final = _CHANGES.keys()
+"""The damage whose remedy changes the record and puts none in."""

@@ -24,7 +24,7 @@ from dsh_compact.events import NOWHERE, Place, SessionHeader
 from dsh_compact.journal import PRIVATE, Disk, Journal, free_name, write_new_file
 from dsh_compact.mender import Action, Kept, Mender
 from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
-from dsh_compact.remedies import REMEDIES
+from dsh_compact.remedies import QUIET, REMEDIES
 from dsh_compact.salvage import Lost, bytes_of, lines_of_torn, pieces
 from dsh_compact.unweave import Survey
 from dsh_compact.verify import COPY, Inspector, Report, verify
@@ -33,7 +33,15 @@ from dsh_compact.writers import Copies
 MAX_TOLD: Final = 1_000
 """So many actions are told one by one; what more there are is counted. The file beside has all."""
 
-_NUMBERS: Final = frozenset({Damage.SEQ_GAP, Damage.SEQ_REPEATED, Damage.SEQ_BACKWARDS})
+_NUMBERS: Final = frozenset(
+    {
+        Damage.SEQ_GAP,
+        Damage.SEQ_REPEATED,
+        Damage.SEQ_BACKWARDS,
+        Damage.TURN_MISCOUNTED,
+        Damage.STEP_MISCOUNTED,
+    }
+)
 
 
 class Repair(Struct, frozen=True, kw_only=True):
@@ -260,7 +268,7 @@ class _Work:
 
     def _mender(self) -> Mender:
         assert self._header is not None
-        return Mender(self._header, self._survey.writers.chains, self._line, REMEDIES)
+        return Mender(self._header, self._survey.writers.chains, self._line, REMEDIES, QUIET)
 
     def _mended(self, mender: Mender) -> Iterator[Kept]:
         """The repaired log, line by line."""

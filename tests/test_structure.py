@@ -52,7 +52,7 @@ JSON_SPEAKERS: Final = {
     "backends/running.py": "hears from an isolated backend's process",
     "tokenizers/deepseek.py": "reads the vocabulary that another package ships",
     "summarizers/": "speaks with providers and programs",
-    "wall.py": "speaks as a provider",
+    "wall/": "speaks as a provider",
     "verify.py": "finds what is not JSON",
 }
 """Modules that may import a JSON library, each with its reason."""

@@ -32,10 +32,14 @@ from dsh_compact.rules.lifecycle import Lifecycle
 
 
 class Bracket(Struct, kw_only=True):
-    """The open compaction, and what it breaks unless its process turns out to have died."""
+    """The open compaction, and what it breaks unless its process turns out to have died.
+
+    `turn` is the one that was open when it started, which `start` should name.
+    """
 
     record: Audited
     start: CompactionStart
+    turn: int | None
     command_id: str | None
     pending: list[Breach]
     has_summary: bool = False
@@ -161,8 +165,8 @@ class Brackets(Fold):
         yield from foreign
         if foreign or self.bracket is None:
             return
-        if event.turn != self.bracket.start.turn:
-            started = _turn(self.bracket.start.turn)
+        if event.turn != self.bracket.turn:
+            started = _turn(self.bracket.turn)
             problem = f"the compaction of {started} ends in {_turn(event.turn)}"
             yield Breach(record, Damage.BRACKET_TURN_WRONG, problem)
         if event.error is None and not self.bracket.has_summary:
@@ -176,8 +180,8 @@ class Brackets(Fold):
         if bracket is None or (bracket.start.compaction_id, bracket.command_id) != (named, command):
             problem = f"{record.type} belongs to the compaction {quoted(named)}, which is not open"
             yield Breach(record, Damage.BRACKET_ID_WRONG, problem)
-        elif bracket.start.turn != self._lifecycle.turn and record.type != "user/message":
-            belongs = f"the compaction belongs to {_turn(bracket.start.turn)}"
+        elif bracket.turn != self._lifecycle.turn and record.type != "user/message":
+            belongs = f"the compaction belongs to {_turn(bracket.turn)}"
             problem = f"{belongs}, and {self._lifecycle.where}"
             yield Breach(record, Damage.BRACKET_TURN_WRONG, problem)
 
@@ -194,7 +198,13 @@ class Brackets(Fold):
             return []
         late = [] if self.bracket is None else self.bracket.pending
         command = record.detail.command_id if isinstance(record.detail, Owner) else None
-        self.bracket = Bracket(record=record, start=record.event, command_id=command, pending=[])
+        self.bracket = Bracket(
+            record=record,
+            start=record.event,
+            turn=self._lifecycle.turn,
+            command_id=command,
+            pending=[],
+        )
         return late
 
     def _take_summary(self, record: Audited) -> None:

@@ -36,7 +36,10 @@ class Call(Struct, kw_only=True):
 
 
 class Lifecycle(Fold):
-    """Which turn and step are open; `calls` waits by id, in the order of asking."""
+    """Which turn and step are open; `calls` waits by id, in the order of asking.
+
+    `told` are the calls and results (seq of the message, id of the call) that broke a rule already.
+    """
 
     def __init__(self, version: int) -> None:
         self._version = version
@@ -46,6 +49,7 @@ class Lifecycle(Fold):
         self.last_turn = 0
         self.last_step = 0
         self.calls: dict[str, Call] = {}
+        self.told: set[tuple[int | None, str]] = set()
 
     @property
     def where(self) -> str:
@@ -187,21 +191,25 @@ class Lifecycle(Fold):
     def _take_turn_start(self, record: Audited) -> None:
         self.turn, self.step, self.last_step = record.turn, None, 0
         self.last_turn = self.last_turn + 1 if record.turn is None else record.turn
-        self.calls = {}
+        self._give_up_calls()
 
     def _take_turn_end(self, record: Audited) -> None:
         self.turn = self.step = None
-        self.calls = {}
+        self._give_up_calls()
 
     def _take_step_start(self, record: Audited) -> None:
         if record.turn != self.turn and record.turn is not None:
             self.turn, self.last_turn = record.turn, max(self.last_turn, record.turn)
         self.step = record.step
         self.last_step = self.last_step + 1 if record.step is None else record.step
-        self.calls = {}
+        self._give_up_calls()
 
     def _take_step_end(self, record: Audited) -> None:
         self.step = None
+        self._give_up_calls()
+
+    def _give_up_calls(self) -> None:
+        self.told |= {(call.record.seq, call_id) for call_id, call in self.calls.items()}
         self.calls = {}
 
     def _take_answer(self, record: Audited) -> None:
@@ -218,8 +226,10 @@ class Lifecycle(Fold):
                 pass
 
     def _take_result(self, record: Audited) -> None:
-        if ends_of(record) is None:
-            self.calls.pop(record.answered or "", None)
+        if ends_of(record) is not None or record.answered is None:
+            return
+        if self.calls.pop(record.answered, None) is None:
+            self.told.add((record.seq, record.answered))
 
     JUDGES: ClassVar[dict[str, Judge]] = {
         "turn/start": _judge_turn_start,

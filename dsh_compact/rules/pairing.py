@@ -30,11 +30,14 @@ class Pairing(Fold):
                 continue
             record, asked, answered = known
             waiting.update(dict.fromkeys(asked, record))
-            if answered is not None and waiting.pop(answered, None) is None:
+            if answered is None or waiting.pop(answered, None) is not None:
+                continue
+            if (record.seq, answered) not in self._lifecycle.told:
                 problem = f"the result of the call {quoted(answered)} is there without it"
                 yield Breach(record, Damage.RESULT_PARTED, problem)
         for call_id, record in waiting.items():
-            if call_id not in self._lifecycle.calls:
+            told = (record.seq, call_id) in self._lifecycle.told
+            if not told and call_id not in self._lifecycle.calls:
                 problem = f"the call {quoted(call_id)} is there without its result"
                 yield Breach(record, Damage.CALL_PARTED, problem)
 
