@@ -167,6 +167,29 @@ def test_a_folder_means_all_that_lies_in_it(logs: Path, tmp_path: Path) -> None:
     assert 4 == dshc("measure", tmp_path / "empty").code
 
 
+def test_a_log_with_a_wrong_configuration_is_a_row_too(logs: Path, tmp_path: Path) -> None:
+    """Wherever it is read: the error crosses no process's border."""
+    folder = many_copies(tmp_path, 700)
+    (folder / "inner").mkdir()
+    (folder / "inner" / "log.jsonl").write_bytes((logs / "v4-stuck.jsonl").read_bytes())
+    (folder / "inner" / "dshc.toml").write_text("window_tokens = -1\n")
+    for words in ([folder], [folder / "inner" / "log.jsonl", logs / "v4-stuck.jsonl"]):
+        done = dshc("measure", *words, "--json")
+        assert 2 == done.code
+        assert ["window_tokens" in log["error"] for log in done.json["logs"] if "error" in log] == [
+            True
+        ]
+
+
+def test_what_holds_no_log_is_a_row_among_others(logs: Path, tmp_path: Path) -> None:
+    """Alone it is an error."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert (4, "") == ((done := dshc("measure", empty)).code, done.out)
+    done = dshc("measure", empty, logs / "v4-stuck.jsonl", "--json")
+    assert (4, 2) == (done.code, len(done.json["logs"]))
+
+
 def test_a_narrow_terminal_keeps_what_matters(logs: Path) -> None:
     """No line is wider than the terminal, and the pressure stays."""
     for columns in (30, 60, 100):

@@ -8,7 +8,7 @@ from msgspec import Struct, to_builtins
 
 from dsh_compact import config, tokenizers
 from dsh_compact.cli import io, options
-from dsh_compact.errors import DshcError, UsageError
+from dsh_compact.errors import DshcError, LogError, UsageError
 from dsh_compact.measurement import Measurement, measure
 from dsh_compact.policy import Policy
 from dsh_compact.reader import find_logs
@@ -66,9 +66,9 @@ def command(
     is 4. With --check the exit code is 1 when a log is over its threshold, and 2 when a window is
     unknown. Nothing is written.
     """
-    paths = [path for log in options.logs_or_demo(logs, demo=demo) for path in find_logs(str(log))]
-    if tokenizer is not None and tokenizer not in tokenizers.NAMES:
-        tokenizers.load(tokenizer)  # says which there are
+    paths = _paths([str(log) for log in options.logs_or_demo(logs, demo=demo)])
+    if tokenizer is not None:
+        tokenizers.load(tokenizer)  # what is missing is told once, and processes inherit it
     wishes = Wishes(window_tokens=window, strict=strict, tokenizer=tokenizer)
     done = [_one(paths[0], wishes)] if len(paths) == 1 else _many(paths, wishes)
     for notice in (notice for one in done for notice in one.notices):
@@ -81,14 +81,34 @@ def command(
     return max(one.exit_code for one in done) or (_checked(outcomes) if check else 0)
 
 
+def _paths(named: list[str]) -> list[str]:
+    """The logs that are meant; of several, one that is none becomes a row of its own."""
+    if len(named) == 1:
+        return [*find_logs(named[0])]
+    paths: list[str] = []
+    for name in named:
+        try:
+            paths += find_logs(name)
+        except LogError:
+            paths.append(name)
+    return paths
+
+
 def _one(path: str, wishes: Wishes) -> Measured:
+    if wishes.tokenizer is None:
+        return _measured(path, wishes)
+    from dsh_compact.cli.progress import Progress
+
+    with Progress(f"counting with {wishes.tokenizer}") as bar:
+        return _measured(path, wishes, bar.advance)
+
+
+def _measured(path: str, wishes: Wishes, progress: tokenizers.Progress | None = None) -> Measured:
+    tokenizer = None if wishes.tokenizer is None else tokenizers.load(wishes.tokenizer)
     with read_session(path, strict=wishes.strict) as session:
         policy = _policy(session, wishes.window_tokens)
-        if wishes.tokenizer is None:
-            measured = measure(session, policy)
-        else:
-            measured = _counted(session, policy, wishes.tokenizer)
-        return Measured(outcome=measured, notices=(*session.notices, *_notices(measured)))
+        found = measure(session, policy, tokenizer=tokenizer, progress=progress)
+        return Measured(outcome=found, notices=(*session.notices, *_notices(found)))
 
 
 def _policy(session: Session, window_tokens: int | None) -> Policy:
@@ -98,14 +118,6 @@ def _policy(session: Session, window_tokens: int | None) -> Policy:
     return config.resolve(session.path, provider, model, {"window_tokens": window_tokens}).policy
 
 
-def _counted(session: Session, policy: Policy, name: str) -> Measurement:
-    from dsh_compact.cli.progress import Progress
-
-    tokenizer = tokenizers.load(name)
-    with Progress(f"counting with {tokenizer.name}") as progress:
-        return measure(session, policy, tokenizer=tokenizer, progress=progress.advance)
-
-
 def _many(paths: list[str], wishes: Wishes) -> list[Measured]:
     from dsh_compact.cli.many import each
 
@@ -113,10 +125,9 @@ def _many(paths: list[str], wishes: Wishes) -> list[Measured]:
 
 
 def _or_error(wishes: Wishes, path: str) -> Measured:
+    """A row in any case: an error is told, and does not cross a process's border."""
     try:
-        return _one(path, wishes)
-    except UsageError:
-        raise
+        return _measured(path, wishes)
     except DshcError as fault:
         failed = report.Failed(log=path, error=str(fault))
         return Measured(outcome=failed, exit_code=fault.exit_code)
