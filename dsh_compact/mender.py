@@ -77,13 +77,14 @@ class Case(Struct, kw_only=True):
     """A line under treatment: `raw` is what is left of it under its old numbers.
 
     `patch` is applied once it has its new ones; `own_first` says how a seq is understood that two
-    processes gave.
+    processes gave, `turns` how often that was tried the other way.
     """
 
     item: Item
     raw: bytes
     patch: Callable[[bytes], bytes] | None = None
     own_first: bool = True
+    turns: int = 0
     told: list[Damage] = []
 
 
@@ -278,6 +279,14 @@ class Mender:
         """Remembers that the header was changed; as it stood it is kept beside the log."""
         action = Action(code=Damage.HEADER_UNKNOWN_KEY, what=what, line=1, seq=None, is_aside=True)
         self.actions.append(action)
+
+    def understand_otherwise(self, case: Case) -> bool:
+        """Takes seqs that two processes gave as the other gave them; False where there is none."""
+        if case.item.chain == NOBODY or self._chains[case.item.chain].parent is None:
+            return False
+        case.own_first = not case.own_first
+        case.turns += 1
+        return True
 
     def original(self, case: Case) -> Audited:
         """The record under the numbers that its own process gave it."""

@@ -24,7 +24,7 @@ from dsh_compact.events import (
     Text,
     ToolCall,
 )
-from dsh_compact.mender import ABANDONED, Case, Mender, Remedy, Trouble
+from dsh_compact.mender import ABANDONED, Mender, Remedy, Trouble
 from dsh_compact.unweave import is_supposed
 
 _SPEECH: Final = frozenset(
@@ -35,56 +35,56 @@ _SPEECH: Final = frozenset(
 # One record: what says nothing is put right -------------------------------------------------------
 
 
-def _change(case: Case, raw: bytes, damage: Damage) -> bool:
+def _change(it: Trouble, raw: bytes) -> bool:
     """Goes on with other bytes; False where they are the same, or it was tried before."""
-    if raw == case.raw or case.told.count(damage) > 1:
+    if raw == it.case.raw or it.damage in it.case.told:
         return False
-    case.raw = raw
-    case.told.append(damage)
+    it.case.raw = raw
+    it.case.told.append(it.damage)
     return True
 
 
-def _patch(case: Case, damage: Damage, change: Callable[[bytes], bytes]) -> bool:
+def _patch(it: Trouble, change: Callable[[bytes], bytes]) -> bool:
     """Changes the record once it has its new numbers; False where it was tried before."""
-    if damage in case.told:
+    if it.damage in it.case.told:
         return False
-    before = case.patch
-    case.patch = change if before is None else lambda line: change(before(line))
-    case.told.append(damage)
+    before = it.case.patch
+    it.case.patch = change if before is None else lambda line: change(before(line))
+    it.case.told.append(it.damage)
     return True
 
 
 def _read_as_harness(it: Trouble) -> bool:
-    return _change(it.case, splice.as_utf8(it.case.raw), it.damage)
+    return _change(it, splice.as_utf8(it.case.raw))
 
 
 def _drop_unknown_keys(it: Trouble) -> bool:
     unknown = splice.unknown_keys(it.case.raw, ENVELOPE_KEYS)
-    return _change(it.case, splice.without(it.case.raw, unknown), it.damage)
+    return _change(it, splice.without(it.case.raw, unknown))
 
 
 def _drop_surface_op(it: Trouble) -> bool:
     keys = ("surfaceOp", "sourceEventSeqs")
-    return _change(it.case, splice.without(it.case.raw, keys), it.damage)
+    return _change(it, splice.without(it.case.raw, keys))
 
 
 def _append(it: Trouble) -> bool:
     """A message that names no sources replaces nothing, so it can only be an append."""
     if not splice.lacks(it.case.raw, "sourceEventSeqs"):
         return False
-    return _change(it.case, splice.with_envelope(it.case.raw, surfaceOp="append"), it.damage)
+    return _change(it, splice.with_envelope(it.case.raw, surfaceOp="append"))
 
 
 def _give_id(it: Trouble) -> bool:
     message_id = f"repaired-message-{it.case.item.number}"
-    return _change(it.case, splice.with_message(it.case.raw, id=message_id), it.damage)
+    return _change(it, splice.with_message(it.case.raw, id=message_id))
 
 
 def _drop_sources(it: Trouble) -> bool:
     """An answer of format 4 holds its stream and names no sources; all else stays wrong."""
     if it.record.type != "assistant/message":
         return False
-    return _change(it.case, splice.without(it.case.raw, ("sourceEventSeqs",)), it.damage)
+    return _change(it, splice.without(it.case.raw, ("sourceEventSeqs",)))
 
 
 def _name_checkpoint(it: Trouble) -> bool:
@@ -95,7 +95,7 @@ def _name_checkpoint(it: Trouble) -> bool:
     source = encode.checkpoint_source(named, version=it.mender.version)
     if isinstance(it.record.detail, Owner) and it.record.detail.command_id is not None:
         source["sourceCommandId"] = it.record.detail.command_id
-    return _change(it.case, splice.with_data(it.case.raw, source=source), it.damage)
+    return _change(it, splice.with_data(it.case.raw, source=source))
 
 
 # The surface --------------------------------------------------------------------------------------
@@ -103,6 +103,8 @@ def _name_checkpoint(it: Trouble) -> bool:
 
 def _name_sources(it: Trouble) -> bool:
     """All that leaves, and whatever else was named and stands before."""
+    if it.damage is Damage.SOURCES_INCOMPLETE and _may_be_meant_otherwise(it):
+        return True
     sources = [] if it.record.message is None else list(it.record.message.sources)
     match it.record.event:
         case SurfaceChange(seq=seq, op=Replace(start_seq=start, end_seq=end)):
@@ -115,34 +117,35 @@ def _name_sources(it: Trouble) -> bool:
             pass
         case _:
             return False
-    named = list(dict.fromkeys(source for source in sources if source < seq))
-    value = named or splice.GONE
-    return _patch(
-        it.case, it.damage, lambda line: splice.with_envelope(line, sourceEventSeqs=value)
-    )
+    value = list(dict.fromkeys(source for source in sources if source < seq)) or splice.GONE
+    return _patch(it, lambda line: splice.with_envelope(line, sourceEventSeqs=value))
+
+
+def _may_be_meant_otherwise(it: Trouble) -> bool:
+    """Tries the other meaning of seqs that two processes gave; goes back where it is no better."""
+    return it.case.turns < 2 and it.mender.understand_otherwise(it.case)
 
 
 def _understand_otherwise(it: Trouble) -> bool:
     """A seq that two processes gave may be meant as the other gave it."""
-    if not it.case.own_first:
-        return False
-    it.case.own_first = False
-    return True
+    return it.case.turns == 0 and it.mender.understand_otherwise(it.case)
 
 
 def _name_shadow(it: Trouble) -> bool:
     """What is announced to leave, as its range has it."""
     event = it.record.event
+    if _may_be_meant_otherwise(it):
+        return True
     if not isinstance(event, CompactionSummary | CompactionPrune):
         return False
     try:
         leaving = it.mender.surface.span(event.start_seq, event.end_seq)
     except RuleBroken:
-        return _understand_otherwise(it)
+        return False
     if leaving[0].kind == "system":
         return False
     seqs = [node.seq for node in leaving]
-    return _patch(it.case, it.damage, lambda line: splice.with_data(line, shadowedSeqs=seqs))
+    return _patch(it, lambda line: splice.with_data(line, shadowedSeqs=seqs))
 
 
 # Turns and steps ----------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ def _name_turn(it: Trouble) -> bool:
     if not isinstance(it.record.event, CompactionStart | CompactionEnd):
         return False
     turn = it.mender.rules.lifecycle.turn
-    return _patch(it.case, it.damage, lambda line: splice.with_data(line, turn=turn))
+    return _patch(it, lambda line: splice.with_data(line, turn=turn))
 
 
 def _open_bracket(it: Trouble) -> bool:
@@ -273,7 +276,7 @@ def _open_bracket(it: Trouble) -> bool:
 
 def _fail_bracket(it: Trouble) -> bool:
     """A compaction that replaced nothing did not succeed."""
-    return _change(it.case, splice.with_data(it.case.raw, error=ABANDONED), it.damage)
+    return _change(it, splice.with_data(it.case.raw, error=ABANDONED))
 
 
 def _write_summary(it: Trouble) -> bool:

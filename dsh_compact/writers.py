@@ -3,9 +3,9 @@
 A process that writes counts on from the last event that it has read. So the events of one process
 make a chain of rising seqs; a chain that begins with a seq already used forks from the one that
 holds the seq before. Where two chains are due at the same seq, the event goes to the one whose
-open turn, step and calls it fits. Each event gets a new number, its place in the order of writing,
-without gap or repeat; a seq that an event refers to is looked up in the event's own chain first,
-then in those that it forks from.
+open turn, step, calls and messages it fits, and to the one that wrote last where nothing tells.
+Each event gets a new number, its place in the order of writing, without gap or repeat; a seq that
+an event refers to is looked up in the event's own chain first, then in those that it forks from.
 
 Pure: no file, no JSON. A log that is whole is one chain, and its new numbers are the old ones.
 """
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, structs
 
-from dsh_compact.codec.audit import Audited
+from dsh_compact.codec.audit import Audited, Splice
 from dsh_compact.events import ToolCallStarted
 
 MAX_CHAINS: Final = 1_000
@@ -52,13 +52,14 @@ class Arrived(NamedTuple):
 
 
 class Stand(Struct, frozen=True, kw_only=True):
-    """Which turn and step are open for a process, and which calls wait."""
+    """Which turn and step are open for a process, and which calls and messages wait for it."""
 
     turn: int | None = None
     step: int | None = None
     last_turn: int = 0
     last_step: int = 0
     waiting: frozenset[str] = frozenset()
+    inbox: frozenset[str] = frozenset()
 
     def fits(self, record: Audited) -> bool | None:
         """Whether the record goes on from here; None where nothing tells."""
@@ -75,6 +76,8 @@ class Stand(Struct, frozen=True, kw_only=True):
                 return place == (self.turn, self.step) and call_id in self.waiting
             case "tool/result" if record.answered is not None:
                 return place == (self.turn, self.step) and record.answered in self.waiting
+            case "user/message" if record.message is not None:
+                return True if record.message.message.id in self.inbox else None
             case _ if record.turn is not None and record.step is not None:
                 return place == (self.turn, self.step)
             case _:
@@ -84,9 +87,10 @@ class Stand(Struct, frozen=True, kw_only=True):
         """What is open after the record."""
         match record.type:
             case "turn/start":
-                return Stand(turn=record.turn, last_turn=record.turn or self.last_turn + 1)
+                last = record.turn or self.last_turn + 1
+                return Stand(turn=record.turn, last_turn=last, inbox=self.inbox)
             case "turn/end":
-                return Stand(last_turn=self.last_turn)
+                return Stand(last_turn=self.last_turn, inbox=self.inbox)
             case "step/start":
                 last = record.step or self.last_step + 1
                 return structs.replace(self, step=record.step, last_step=last, waiting=frozenset())
@@ -97,6 +101,10 @@ class Stand(Struct, frozen=True, kw_only=True):
                 return structs.replace(self, waiting=self.waiting | asked)
             case "tool/result" if record.answered in self.waiting:
                 return structs.replace(self, waiting=self.waiting - {record.answered})
+            case "agent/inbox/spliced" if isinstance(record.detail, Splice):
+                if not record.detail.inserted_ids:
+                    return self
+                return structs.replace(self, inbox=frozenset(record.detail.inserted_ids))
             case _:
                 return self
 

@@ -20,11 +20,32 @@ def parts(raw: bytes) -> dict[str, Raw]:
     """The members of a JSON object, each as its bytes; raises `RuleBroken`."""
     try:
         return msgspec.json.decode(raw, type=dict[str, Raw])
-    except msgspec.DecodeError:  # a lone surrogate, say: carried all the same
-        value = wire.load(raw)
-    if not isinstance(value, dict):
+    except msgspec.DecodeError:
+        return _parts_with_surrogates(raw)
+
+
+def _parts_with_surrogates(raw: bytes) -> dict[str, Raw]:
+    """The same where a text holds half a character, which only the standard library lets pass."""
+    import json
+
+    if not isinstance(wire.load(raw), dict):
         raise RuleBroken(Damage.RECORD_WRONG, "the record is no object")
-    return {key: Raw(wire.dump(member)) for key, member in value.items()}
+    text, decoder = raw.decode(), json.JSONDecoder()
+    found: dict[str, Raw] = {}
+    at = text.index("{") + 1
+    while (at := _next(text, at)) < len(text) and text[at] != "}":
+        key, at = decoder.raw_decode(text, at)
+        start = _next(text, at)
+        _, at = decoder.raw_decode(text, start)
+        found[key] = Raw(text[start:at].encode())
+    return found
+
+
+def _next(text: str, at: int) -> int:
+    """The place of the next token, behind blanks, commas and colons."""
+    while at < len(text) and text[at] in " \t\r\n,:":
+        at += 1
+    return at
 
 
 def joined(fields: Mapping[str, Raw], changed: Mapping[str, Any]) -> bytes:
