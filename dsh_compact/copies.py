@@ -1,4 +1,5 @@
-"""A private copy of a log, to try things on; and what is left of one when somebody asks for it.
+"""A private copy of a log, to try things on; and the log that ships with the package, for those
+who have none at hand.
 
 Rule: the original is read and never touched, not even locked; the copy lies in a folder of its own,
 which nobody else can look into and which is gone afterwards, whatever happened in between.
@@ -15,6 +16,10 @@ from typing import Final
 from dsh_compact.errors import LogError, UnreadableLog
 from dsh_compact.journal import write_new_file
 from dsh_compact.reader import LOG_SUFFIXES, find_log
+
+BUILT_IN: Final = Path(__file__).parent / "data" / "session.jsonl"
+"""The session that ships with the package: estimated below its threshold, counted over its window.
+"""
 
 PLAIN_NAME: Final = "session.jsonl"
 """What a copy is called whose original has no name that a log has: a pipe, say."""

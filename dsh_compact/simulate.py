@@ -357,11 +357,15 @@ class Rehearsal:
             session.append(left_open)
         turn = session.turns.last_turn + 1
         drafts = [encode.turn_start(turn), encode.step_start(turn, 1)]
+        if session.format > 0 and not session.surface:  # the harness wants its place taken
+            drafts.append(encode.system_message(turn, 1, (), self._id(), version=session.format))
         if session.newest_header is None:
             drafts.append(encode.request_header(PROVIDER, MODEL))
-        message_id = f"rehearsal-{session.events + len(drafts)}"
-        session.append([*drafts, encode.user_message((Text(text=PROMPT),), message_id)])
+        session.append([*drafts, encode.user_message((Text(text=PROMPT),), self._id("prompt"))])
         return turn
+
+    def _id(self, what: str = "message") -> str:
+        return f"rehearsal-{what}-{self._session.events}"
 
     def _goes_on(self, turn: int, failure: Failure) -> bool:
         """Writes the refusal down, lets the discipline decide; whether another request follows."""
@@ -412,7 +416,7 @@ class Rehearsal:
             turn,
             1,
             (Text(text=ANSWER),),
-            f"rehearsal-{self._session.events}",
+            self._id("answer"),
             provider=header.provider if header is not None and header.provider else PROVIDER,
             model=header.model if header is not None and header.model else MODEL,
             version=self._session.format,

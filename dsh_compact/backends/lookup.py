@@ -1,20 +1,23 @@
 """From a name to a backend: built in, a file's, a module's, or another package's entry point.
 
 `NAME` is one of `BUILT_IN` or an entry point of the group `dsh_compact.backends`; `FILE.py:NAME`
-and `MODULE:NAME` name a class, a function without arguments that makes one, or an instance. Foreign
-code is imported only when it is asked for by name.
+and `MODULE:NAME` name a class, a function that makes a backend, or one. What says
+`needs_summarizer = True` is called with the summarizer in force, anything else without arguments.
+Foreign code is imported only when it is asked for by name.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dsh_compact.backends import Backend
-from dsh_compact.errors import UsageError
+from dsh_compact.backends import Backend, Claim
+from dsh_compact.errors import BackendFailed, DshcError, UsageError
 from dsh_compact.summarizers import Summarizer
+from dsh_compact.workbench import Workbench
 
 ENTRY_POINTS: Final = "dsh_compact.backends"
 
@@ -75,19 +78,26 @@ BUILT_IN: Final = {
 """What ships with the package, honest ones first."""
 
 
-def load(spec: str, make_summarizer: Callable[[], Summarizer]) -> Backend:
-    """The backend that `spec` names; raises `UsageError` where there is none.
+MakeSummarizer: TypeAlias = Callable[[], Summarizer]
 
-    `make_summarizer` is called only for a built-in backend that writes summaries.
+
+def load(spec: str, make_summarizer: MakeSummarizer) -> Backend:
+    """The backend that `spec` names, made anew.
+
+    `make_summarizer` is called only for one that asks for it. Raises `UsageError` where there is
+    none of that name, `BackendFailed` where its own code fails on the way.
     """
-    entry = BUILT_IN.get(spec)
-    if entry is not None:
-        made = getattr(import_module(entry.module), entry.attribute)
-        return _instance(made(make_summarizer()) if _summarises(made) else made, spec)
-    if ":" in spec:
-        source, _, name = spec.rpartition(":")
-        return _instance(_attribute(source, name, spec), spec)
-    return _instance(_entry_point(spec), spec)
+    return _made(_found(spec), spec, make_summarizer)
+
+
+def maker(backend: object, make_summarizer: MakeSummarizer) -> Callable[[], Backend]:
+    """What makes a backend anew: out of a name, a class, or a function; out of a backend itself,
+    what gives that one again and again.
+    """
+    if isinstance(backend, str):
+        return lambda: load(backend, make_summarizer)
+    name = getattr(backend, "__name__", type(backend).__name__)
+    return lambda: _made(backend, name, make_summarizer)
 
 
 def entries() -> tuple[Entry, ...]:
@@ -100,70 +110,115 @@ def is_foreign(spec: str) -> bool:
     return spec not in BUILT_IN
 
 
-def _summarises(made: Any) -> bool:
-    return getattr(made, "needs_summarizer", False) is True
-
-
-def _instance(made: Any, spec: str) -> Backend:
-    backend = made() if callable(made) and not hasattr(made, "compact") else made
-    if isinstance(backend, type):
-        backend = backend()
-    if not callable(getattr(backend, "compact", None)):
-        raise UsageError(
-            f"{spec} is no backend: it has no method compact(bench)",
-            'see "Your own backend" in the README',
-        )
-    if not isinstance(getattr(backend, "name", None), str):
-        backend = Named(spec, backend)
-    return backend  # type: ignore[no-any-return]  # checked above, by what it can do
-
-
-class Named:
-    """A backend that did not say its name, under the one it was asked for by."""
-
-    def __init__(self, name: str, backend: Any) -> None:
-        self.name = name
-        self.compact = backend.compact
-
-
-def _attribute(source: str, name: str, spec: str) -> Any:
-    module = _module_of_file(source) if source.endswith(".py") else _imported(source, spec)
+def _found(spec: str) -> Any:
+    """What stands behind the name: a class, a function that makes a backend, or one."""
+    entry = BUILT_IN.get(spec)
+    if entry is not None:
+        return getattr(import_module(entry.module), entry.attribute)
+    if ":" not in spec:
+        return _entry_point(spec)
+    source, _, name = spec.rpartition(":")
+    module = _module_of_file(source, spec) if source.endswith(".py") else _imported(source, spec)
     try:
         return getattr(module, name)
     except AttributeError:
         raise UsageError(f"{source} has no {name}", "check the name behind the colon") from None
 
 
-def _module_of_file(path: str) -> Any:
+def _made(found: Any, name: str, make_summarizer: MakeSummarizer) -> Backend:
+    backend = found
+    if isinstance(found, type) or (callable(found) and not hasattr(found, "compact")):
+        needs_summarizer = getattr(found, "needs_summarizer", False) is True
+        given = (make_summarizer(),) if needs_summarizer else ()
+        with _foreign(name, "cannot be made"):
+            backend = found(*given)
+    if not callable(getattr(backend, "compact", None)):
+        raise UsageError(
+            f"{name} is no backend: it has no method compact(bench)",
+            'see "Your own backend" in the README',
+        )
+    if not isinstance(getattr(backend, "name", None), str):
+        backend = Named(name, backend)
+    return backend  # type: ignore[no-any-return]  # checked above, by what it can do
+
+
+class Named:
+    """A backend that did not say its name, under the one that it was asked for by."""
+
+    def __init__(self, name: str, backend: Any) -> None:
+        self.name = name
+        self._backend = backend
+
+    def compact(self, bench: Workbench) -> Claim:
+        """What the backend does."""
+        return self._backend.compact(bench)  # type: ignore[no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+@contextmanager
+def _foreign(spec: str, what: str) -> Iterator[None]:
+    """While somebody else's code runs: what it raises is told as its failure, with its place."""
+    try:
+        yield
+    except (KeyboardInterrupt, DshcError):
+        raise
+    except BaseException as fault:
+        import traceback
+
+        last = traceback.extract_tb(fault.__traceback__)[-1]
+        where = f"{last.filename}, line {last.lineno}"
+        raise BackendFailed(spec, f"{what}: {type(fault).__name__}: {fault} ({where})") from fault
+
+
+def _module_of_file(path: str, spec: str) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
     from pathlib import Path
 
-    if not Path(path).is_file():
+    file = Path(path).resolve()
+    if not file.is_file():
         raise UsageError(f"{path}: no such file", "name an existing FILE.py:NAME")
-    name = f"dshc_backend_{Path(path).stem}"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None, "a .py file has a loader"
-    assert spec.loader is not None, "a .py file has a loader"
-    module = module_from_spec(spec)
+    name = f"dshc_backend_{file.stem}_{hash(file):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    found = spec_from_file_location(name, file)
+    assert found is not None, "a .py file has a loader"
+    assert found.loader is not None, "a .py file has a loader"
+    module = module_from_spec(found)
+    _look_in(str(file.parent))  # for what it imports from beside itself, as `python FILE.py` does
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        with _foreign(spec, "cannot be imported"):
+            found.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 
 def _imported(name: str, spec: str) -> Any:
-    if "" not in sys.path and "." not in sys.path:
-        sys.path.insert(0, "")  # a module beside the user, as with `python -m`
+    _look_in("")  # a module beside the user, as with `python -m`
     try:
-        return import_module(name)
-    except ModuleNotFoundError as fault:
-        raise UsageError(f"{spec}: {fault}", "name a module that can be imported") from None
+        with _foreign(spec, "cannot be imported"):
+            return import_module(name)
+    except BackendFailed as failed:
+        if isinstance(failed.__cause__, ModuleNotFoundError) and failed.__cause__.name == name:
+            raise UsageError(f"{spec}: there is no module {name}", "check its name") from None
+        raise
+
+
+def _look_in(folder: str) -> None:
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 def _entry_point(spec: str) -> Any:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=ENTRY_POINTS, name=spec):
-        return point.load()
+        with _foreign(spec, "cannot be imported"):
+            return point.load()
     raise UsageError(f"there is no backend {spec!r}", 'see "dshc backends" for their names')
 
 

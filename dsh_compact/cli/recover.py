@@ -213,7 +213,7 @@ def _check(
 
 def _source(log: Path | None) -> Path | bytes:
     if log is None:
-        return options.DEMO_LOG
+        return copies.BUILT_IN
     return io.read_input() or b"" if str(log) == "-" else log
 
 

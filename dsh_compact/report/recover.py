@@ -31,7 +31,7 @@ LABEL_CELLS: Final = 9
 
 MEANINGS: Final = {
     Verdict.REDUCED: "the conversation on disk is shorter",
-    Verdict.STILL_OVER: "the conversation on disk is shorter, and still too long",
+    Verdict.STILL_OVER: "the conversation on disk is shorter, by the forecast still too long",
     Verdict.PRUNED_ONLY: "tool results on disk were cut, nothing was summarised",
     Verdict.NO_OP: "nothing on disk has changed",
     Verdict.BLOATED: "what was to replace the conversation is not shorter than it",
@@ -70,13 +70,16 @@ def text(
 
     `price_usd` is what a million tokens of input cost.
     """
-    lines = [*_setting(scenes[0], color=color), ""]
+    lines = [*_setting(scenes[0], is_alone=len(scenes) == 1, color=color), ""]
     if len(scenes) == 1:
         lines += [*_story(scenes[0].rehearsed, color=color), ""]
         lines += _ending(scenes[0].rehearsed, price_usd, color=color)
-        return "\n".join(lines if width is None or color else [clip(one, width) for one in lines])
-    shown = "\n".join(lines if width is None or color else [clip(one, width) for one in lines])
-    return f"{shown}\n{_comparison(scenes, price_usd, width=width, color=color)}"
+    lines = lines if width is None or color else [clip(one, width) for one in lines]
+    if len(scenes) == 1:
+        return "\n".join(lines)
+    lines.append(_comparison(scenes, price_usd, width=width, color=color))
+    lines += [line for scene in scenes for line in _stopped(scene.rehearsed)]
+    return "\n".join(lines)
 
 
 def usd(tokens: int, price_usd: float) -> float:
@@ -87,13 +90,12 @@ def usd(tokens: int, price_usd: float) -> float:
 # The story ----------------------------------------------------------------------------------------
 
 
-def _setting(scene: Scene, *, color: bool) -> Iterator[str]:
+def _setting(scene: Scene, *, is_alone: bool, color: bool) -> Iterator[str]:
     done = scene.rehearsed
     where = "on a copy" if scene.is_copy else "in place"
-    title = (
-        f"{scene.label}, {where} · {scene.nodes:,} messages · {done.backend} · {done.discipline}"
-    )
-    yield styled(safe(title), "bold", color=color)
+    facts = [f"{scene.label}, {where}", f"{scene.nodes:,} messages", done.backend]
+    facts += [done.discipline] if is_alone else []
+    yield styled(safe(" · ".join(facts)), "bold", color=color)
     estimate = f"the session estimates {done.estimated_tokens:,} tokens"
     if scene.threshold_tokens is not None:
         side = "below" if done.estimated_tokens < scene.threshold_tokens else "over"
@@ -189,12 +191,17 @@ def _ending(done: Rehearsed, price_usd: float | None, *, color: bool) -> Iterato
     yield styled(_outcome(done), style, color=color)
     if done.verdict is not None:
         yield f"{done.verdict}: {MEANINGS[done.verdict]}"
-    if done.stopped_at is not None:
-        yield f"stopped at {done.stopped_at:,} requests; in life nothing would have stopped it"
+    yield from _stopped(done)
     yield _counts(done, price_usd)
     attempt = done.attempt
     if not done.recovered and attempt is not None and attempt.floor is not None:
         yield from _floor(attempt.floor)
+
+
+def _stopped(done: Rehearsed) -> Iterator[str]:
+    if done.stopped_at is not None:
+        where = f"{done.discipline} was stopped at {done.stopped_at:,} requests"
+        yield f"{where}; in life nothing would have stopped it"
 
 
 def _outcome(done: Rehearsed) -> str:
@@ -205,6 +212,14 @@ def _outcome(done: Rehearsed) -> str:
     if done.failure is not None and done.stopped_at is None:
         return "not recovered: the original error was reported"
     return "not recovered"
+
+
+def _short_outcome(done: Rehearsed) -> str:
+    if done.recovered:
+        return "answered"
+    if done.stopped_at is not None:
+        return "would go on"
+    return "dropped" if done.requests[-1].outcome == "dropped" else "original error"
 
 
 def _counts(done: Rehearsed, price_usd: float | None) -> str:
@@ -251,9 +266,6 @@ def _comparison(
     rows = []
     for done in (scene.rehearsed for scene in scenes):
         cost = "" if price_usd is None else f"{usd(done.wasted_tokens, price_usd):.4f} USD"
-        outcome = _outcome(done)
-        if done.stopped_at is not None:
-            outcome = f"stopped at {done.stopped_at:,} requests; in life nothing would stop it"
         rows.append(
             (
                 done.discipline,
@@ -262,7 +274,7 @@ def _comparison(
                 f"{done.sent_tokens:,}",
                 f"{done.wasted_tokens:,}",
                 cost,
-                outcome,
+                _short_outcome(done),
             )
         )
     return table(_COMPARED, rows, width=width, color=color)

@@ -1,7 +1,8 @@
 """A provider with a wall, for rehearsals: it counts for real, and refuses as real ones do.
 
-`counting` decides whether a request fits, `wordings` puts a refusal into a provider's words,
-`server` speaks HTTP. Nothing here knows a session, a backend or a decision.
+`counting` decides whether a request fits, `wordings` puts a refusal into a provider's words;
+`asked`, `apis` and `server` make a real server of it. Nothing here knows a session, a backend or a
+decision.
 """
 
 from dsh_compact.wall.counting import Answer, Wall

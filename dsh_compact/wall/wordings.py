@@ -6,7 +6,7 @@ are named with each. `{requested}` and `{limit}` are counts in tokens.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -21,7 +21,7 @@ DEFAULT: Final = "openai"
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """One provider's refusal; `body` is what HTTP carries around the message."""
+    """One provider's refusal: what HTTP and its JSON carry, and where that was seen."""
 
     status: int
     code: str | None
@@ -160,20 +160,3 @@ def _says(failure: Failure, told: Refusal, requested_tokens: int, limit_tokens: 
     )
     names = ("code", "limit_tokens", "requested_tokens", "input_tokens")
     return all(getattr(said, name) == getattr(wanted, name) for name in names)
-
-
-def body(like: str, failure: Failure) -> dict[str, Any]:
-    """The JSON around a refusal as that family of APIs sends it."""
-    if like == "anthropic":
-        return {
-            "type": "error",
-            "error": {"type": failure.code, "message": failure.message},
-        }
-    return {
-        "error": {
-            "message": failure.message,
-            "type": "invalid_request_error",
-            "param": "messages",
-            "code": failure.code,
-        }
-    }
