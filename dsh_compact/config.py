@@ -313,7 +313,7 @@ def _checked(values: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> 
     for key, value in values.items():
         if key not in KEYS:
             raise ConfigWrong(key, where, "there is no such key", _neighbours(key, also))
-        if not isinstance(value, _type_of(key)) or isinstance(value, bool):
+        if not isinstance(value, _type_of(key)):
             raise ConfigWrong(key, where, f"{value!r:.60} is no {_NOUNS[_type_of(key)]}")
         if value == "":
             raise ConfigWrong(key, where, "is empty", "leave it out")

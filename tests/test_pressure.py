@@ -158,7 +158,7 @@ def test_force_acts_below_the_threshold_once(tmp_path: Path) -> None:
         with open_session(path) as session:
             policy = Policy(retain_tokens=1500)
             outcome = run(session, policy, standard(), Wishes(force=True))
-            assert (True, 1) == (outcome.acted, len(outcome.replaced))
+            assert (True, 1, "") == (outcome.acted, len(outcome.replaced), outcome.reason)
             assert outcome.after is not None
             assert sum(one.tokens for one in outcome.after.items[2:]) >= 1500
 
@@ -181,6 +181,16 @@ def test_pruning_alone_may_be_enough(tmp_path: Path) -> None:
         outcome = before_step(session, DEFAULT, Standard(Unreachable()))
     assert (1, 0, None) == (len(outcome.pruned), len(outcome.replaced), outcome.error)
     assert (True, False) == (outcome.acted, outcome.is_over)
+
+
+def test_a_prune_is_tried_where_no_span_can_go(tmp_path: Path) -> None:
+    """A call that still runs holds its message together, but a result beside it can be cut."""
+    log = Conversation(window=WINDOW).user("look").assistant(calls=[call("p"), call("q")])
+    path = log.result("p", "x" * 30_000).call("q").write(tmp_path / "log")
+    with open_session(path) as session:
+        outcome = before_step(session, Policy(retain_tokens=0), Standard(Unreachable()))
+    assert (1, 0, None) == (len(outcome.pruned), len(outcome.replaced), outcome.error)
+    assert outcome.acted
 
 
 def test_a_tail_that_is_too_much_by_itself_is_given_up(tmp_path: Path) -> None:
@@ -272,8 +282,9 @@ def test_a_log_that_is_cut_under_its_hands(full: WritableSession) -> None:
     """The file is right, and it says less: nothing has been done, and the fault is told."""
     cut = Raising(RuntimeError("x"), lambda bench: os.truncate(bench.session.path, 100))
     outcome = before_step(full, DEFAULT, cut)
-    assert not outcome.acted
     assert isinstance(outcome.error, DamagedLog)
+    assert (False, outcome.before) == (outcome.acted, outcome.after)
+    assert outcome.before is not None
 
 
 def test_a_rewritten_log_proves_nothing(full: WritableSession) -> None:

@@ -31,6 +31,7 @@ from dsh_compact.workbench import FRAMING_TOKENS, Bloated, Workbench
 FORMATS: Final = (0, 3, 4)
 LONG: Final = "a long story, told at length; " * 100
 NOTES: Final = Summary(text="A story was told.", provider="tests", model="by-hand")
+BUDGET: Final = PruneBudget(threshold=400, head=100, tail=50)
 
 
 def story(version: int = 4, **header: Any) -> Conversation:
@@ -515,9 +516,23 @@ def test_a_revoked_bench_writes_nothing_more(session: WritableSession) -> None:
     assert_right(Path(session.path))
 
 
-# Pruning ------------------------------------------------------------------------------------------
+def test_a_revoked_bench_begins_nothing(tmp_path: Path) -> None:
+    """A backend that comes back late neither prunes nor opens a bracket."""
+    path = long_results(4).write(tmp_path / "log.jsonl")
+    old = path.read_bytes()
+    with open_session(path) as session:
+        bench = bench_on(session)
+        bench.revoke()
+        for late in (
+            lambda: bench.prune(BUDGET),
+            lambda: bench.replace(chosen(bench), lambda: NOTES),
+        ):
+            with pytest.raises(BackendFailed, match="its time is over"):
+                late()
+    assert old == path.read_bytes()
 
-BUDGET: Final = PruneBudget(threshold=400, head=100, tail=50)
+
+# Pruning ------------------------------------------------------------------------------------------
 
 
 def long_results(version: int) -> Conversation:
