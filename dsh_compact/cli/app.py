@@ -30,6 +30,13 @@ EXIT_READER_LEFT: Final = 141
 HELP_WIDTH: Final = 100
 """Columns of a help text at most: longer lines are hard to read, however wide the terminal."""
 
+SHELL_ASKS: Final = "_DSHC_COMPLETE"
+"""The variable by which a shell asks for completions, named as typer does."""
+
+UNWRAPPED_WIDTH: Final = "10000"
+"""Columns for the words that a shell is offered: typer wraps them, and a shell takes each line for
+a candidate of its own."""
+
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
 
 EPILOG: Final = """\b
@@ -120,7 +127,8 @@ def run(words: list[str]) -> int:
 
 def _dispatch(words: list[str]) -> int:
     group = typer.main.get_command(_app())
-    if os.environ.get("_DSHC_COMPLETE"):  # a shell asks; typer answers and ends the process
+    if os.environ.get(SHELL_ASKS):  # typer answers and ends the process
+        os.environ["COLUMNS"] = UNWRAPPED_WIDTH
         group.main(args=words, prog_name="dshc")
     try:
         with group.make_context("dshc", list(words)) as context:
@@ -173,6 +181,10 @@ def _load(name: str) -> TyperCommand:
     add(module.command)
     command = typer.main.get_command(one)
     assert isinstance(command, TyperCommand)
+    if os.environ.get(SHELL_ASKS):
+        from dsh_compact.cli import completion
+
+        completion.attach(command)
     return command
 
 

@@ -1,0 +1,136 @@
+"""Completion: every option that takes a name offers the names there are, in every shell."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+from running import DSHC, LOGS
+from typer.main import get_command
+
+from dsh_compact import summarizers, tokenizers
+from dsh_compact.backends.lookup import BUILT_IN
+from dsh_compact.cli import completion, names
+from dsh_compact.cli.app import _app
+from dsh_compact.wall import WORDINGS
+
+FREE: Final = {"provider", "model"}
+"""Names that anybody may choose."""
+
+needs = {
+    shell: pytest.mark.skipif(shutil.which(shell) is None, reason=f"needs {shell}")
+    for shell in ("bash", "fish", "zsh")
+}
+
+
+def told(script: str, *shell: str) -> str:
+    """What a shell prints that has `dshc` on its path, in a folder of logs."""
+    path = f"{DSHC.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [*shell, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=LOGS,
+        env={**os.environ, "PATH": path},
+        timeout=60,
+        check=False,
+    )
+    assert "" == done.stderr
+    return done.stdout
+
+
+def named_options() -> Iterator[tuple[str, Any]]:
+    """Each command's options that take a name."""
+    group: Any = get_command(_app())
+    with group.make_context("dshc", ["config"], resilient_parsing=True) as context:
+        for name in names():
+            for parameter in group.get_command(context, name).params:
+                if parameter.metavar == "NAME":
+                    yield name, parameter
+
+
+def test_every_option_that_takes_a_name_offers_names() -> None:
+    """A new one has to decide what it offers, or that it is anybody's choice."""
+    undecided = [
+        f"{command} --{option.name}"
+        for command, option in named_options()
+        if option.name not in {*completion.VALUES, *FREE}
+    ]
+    assert [] == undecided
+
+
+def test_no_row_is_left_over() -> None:
+    """Every row of the table is some command's option."""
+    assert {*completion.VALUES} <= {option.name for _, option in named_options()}
+
+
+@pytest.mark.parametrize(
+    ("offer", "wanted"),
+    [
+        (completion.backends, {*BUILT_IN}),
+        (completion.summarizers, {*summarizers.NAMES}),
+        (completion.tokenizers, {*tokenizers.NAMES}),
+        (completion.disciplines, {"proof", "breaker:3", "trust"}),
+        (completion.wordings, {*WORDINGS}),
+    ],
+)
+def test_what_is_offered_is_what_the_commands_take(offer: Any, wanted: set[str]) -> None:
+    """The names are those of the tables in which the commands look them up."""
+    assert wanted <= {name for name, _ in offer()}
+
+
+FISH: Final = """
+env _DSHC_COMPLETE=source_fish dshc | source
+complete -C '{}'
+"""
+
+BASH: Final = """
+eval "$(_DSHC_COMPLETE=source_bash dshc)"
+COMP_WORDS=({}) COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_dshc_completion dshc
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+ZSH: Final = """
+compdef() {{ : }}
+_arguments() {{ print -r -- "$1" }}
+_files() {{ print files }}
+eval "$(_DSHC_COMPLETE=source_zsh dshc)"
+words=({})
+CURRENT=$#words
+_dshc_completion
+"""
+
+
+@needs["fish"]
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("dshc measure v4-st", "v4-stuck.jsonl\n"),
+        ("dshc recover --backend ly", "lying\thostile: claims that it compacted"),
+        ("dshc recover --discipline b", "breaker:3\tthree refusals"),
+        ("dshc recover --backend ./v4-st", "./v4-stuck.jsonl\n"),
+        ("dshc serve-wall --error-like v", "vllm\t400: This model's"),
+    ],
+)
+def test_fish_completes(words: str, offered: str) -> None:
+    """A real fish offers the names with their sentences, one line each, or files."""
+    lines = told(FISH.format(words), "fish", "--no-config").splitlines(keepends=True)
+    assert [True] == [line.startswith(offered) for line in lines]
+
+
+@needs["bash"]
+def test_bash_completes() -> None:
+    """A real bash is given the names, and nothing where files are to be completed."""
+    assert "lying\n" == told(BASH.format("dshc recover --backend ly"), "bash", "--norc")
+    assert "\n" == told(BASH.format("dshc recover --backend ./v4-st"), "bash", "--norc")
+
+
+@needs["zsh"]
+def test_zsh_completes() -> None:
+    """A real zsh is given names with their sentences, escaped as it wants, or asked for files."""
+    offered = told(ZSH.format("dshc recover --backend ly"), "zsh", "-f")
+    assert 'lying":"hostile\\\\: claims that it' in offered
+    assert "files\n" == told(ZSH.format("dshc recover --backend ./v4-st"), "zsh", "-f")
