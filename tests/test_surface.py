@@ -67,7 +67,8 @@ def test_a_surface_stays_true_after_another_was_made_of_it() -> None:
     one = old.extend(replacing(3, 2, 1, [1, 2]), same)
     other = old.extend(replacing(3, 1, 1, [1]), same)
     assert [(2, 1), (3,), (2, 3)] == [old.seqs, one.seqs, other.seqs]
-    for surface, seq in ((old, 2), (one, 3), (other, 3)):
+    same_seq = old.extend(replacing(3, 2, 2, [2]), same)
+    for surface, seq in ((old, 2), (one, 3), (other, 3), (same_seq, 3)):
         node = surface.find(seq)
         assert node is not None
         assert seq == node.seq
