@@ -10,6 +10,8 @@ from typing import Final
 import pytest
 from running import DSHC, Ran, dshc
 
+from dsh_compact.cli import names
+
 PROBE: Final = '''
 """`dshc probe`: a command for the tests."""
 
@@ -21,7 +23,7 @@ from dsh_compact import errors
 from dsh_compact.cli import io, options
 
 EXAMPLES = """
-dshc probe log.jsonl      what one would type
+dshc probe log.jsonl      what one would type first of all
 dshc probe --json [x]     markup is no markup
 """
 
@@ -91,12 +93,30 @@ def test_no_words_at_all_get_the_help() -> None:
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_a_command_explains_itself(probe: list[str], flag: str) -> None:
-    """Both help flags show what a command does and its examples as they were written."""
+    """Both help flags show what a command does and its examples, remarks in a column."""
     done = run([*probe, "probe", flag], {"COLUMNS": "100"})
     assert (0, "") == (done.code, done.err)
     assert "Do what a test asks for." in done.out
-    assert "Examples:\n    dshc probe log.jsonl      what one would type\n" in done.out
-    assert "    dshc probe --json [x]     markup is no markup\n" in done.out
+    assert "Examples:\n  dshc probe log.jsonl    what one would type first of all\n" in done.out
+    assert "  dshc probe --json [x]   markup is no markup\n" in done.out
+
+
+def test_on_a_narrow_terminal_remarks_stand_below(probe: list[str]) -> None:
+    """Where an example and its remark don't fit on a line, none of them tries to."""
+    done = run([*probe, "probe", "--help"], {"COLUMNS": "44"})
+    assert "Examples:\n  dshc probe log.jsonl\n      what one would type first of all\n" in done.out
+
+
+@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("words", [(), *[(name,) for name in names()]], ids=" ".join)
+def test_a_help_fits_the_terminal(words: tuple[str, ...], width: int) -> None:
+    """No line is wider than the terminal, but for examples, which are there to be copied."""
+    help_text, _, examples = dshc(*words, "--help", env={"COLUMNS": str(width)}).out.partition(
+        "Examples:\n"
+    )
+    remarks = [line for line in examples.splitlines() if line.startswith("    ")]
+    assert [] == [line for line in (*help_text.splitlines(), *remarks) if len(line) > width]
+    assert bool(words) == bool(examples)
 
 
 def test_the_help_lists_a_command_without_importing_it(probe: list[str], tmp_path: Path) -> None:

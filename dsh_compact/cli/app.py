@@ -12,7 +12,6 @@ reports SIGPIPE.
 
 import importlib
 import os
-from types import ModuleType
 from typing import Any, Final
 
 import typer
@@ -39,16 +38,14 @@ a candidate of its own."""
 
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
 
-EPILOG: Final = """\b
-Exit codes:
-  0  done, or --expect met
-  1  a finding: damage, --expect not met, over the threshold with --check
-  2  wrong usage
-  3  overflow not recovered; the original error was reported
-  4  the log can't be used: unreadable, unsupported, owned by another process
-  5  the backend failed where nothing else decides
-
-"dshc COMMAND --help" explains a command, with examples."""
+EXIT_CODES: Final = {
+    "0": "done, or --expect met",
+    "1": "a finding: damage, --expect not met, over the threshold with --check",
+    "2": "wrong usage",
+    "3": "overflow not recovered; the original error was reported",
+    "4": "the log can't be used: unreadable, unsupported, owned by another process",
+    "5": "the backend failed where nothing else decides",
+}
 
 
 class LazyGroup(TyperGroup):
@@ -69,6 +66,13 @@ class LazyGroup(TyperGroup):
             if lines := [(name, line) for name, line in rows.items() if name in there]:
                 with formatter.section(section):
                     formatter.write_dl(lines)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write what an exit code means, and how to go on."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([*EXIT_CODES.items()])
+        formatter.write_paragraph()
+        formatter.write_text('"dshc COMMAND --help" explains a command, with examples.')
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete a command's name, without importing the commands."""
@@ -146,7 +150,6 @@ def _app() -> typer.Typer:
         name="dshc",
         rich_markup_mode=None,
         context_settings=dict(SETTINGS),
-        epilog=EPILOG,
         help="Tell from a session's log whether a compaction really happened, and whether the "
         "request may be sent again.",
     )
@@ -176,9 +179,8 @@ def _root(
 def _load(name: str) -> TyperCommand:
     module = importlib.import_module(module_name(name))
     one = typer.Typer(add_completion=False, rich_markup_mode=None)
-    cls = getattr(module, "Command", TyperCommand)
-    add = one.command(name, cls=cls, context_settings=dict(SETTINGS), epilog=_epilog(module))
-    add(module.command)
+    cls = _with_examples(getattr(module, "Command", TyperCommand), module.EXAMPLES)
+    one.command(name, cls=cls, context_settings=dict(SETTINGS))(module.command)
     command = typer.main.get_command(one)
     assert isinstance(command, TyperCommand)
     if os.environ.get(SHELL_ASKS):
@@ -188,12 +190,38 @@ def _load(name: str) -> TyperCommand:
     return command
 
 
-def _epilog(module: ModuleType) -> str:
-    r"""Return the examples as a paragraph that is not rewrapped: `\b` is click's mark for it."""
-    import textwrap
+def _with_examples(cls: type[TyperCommand], examples: str) -> type[TyperCommand]:
+    """Return the command's class with its examples at the end of its help."""
 
-    lines = textwrap.indent(textwrap.dedent(module.EXAMPLES).strip(), "  ")
-    return f"\b\nExamples:\n{lines}"
+    class Command(cls):  # type: ignore[misc, valid-type]
+        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section("Examples"):
+                for line in _laid_out(examples, formatter.width - formatter.current_indent):
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    return Command
+
+
+def _laid_out(examples: str, width: int) -> list[str]:
+    """Return the examples as lines, each remark behind its command, or below where it is too wide.
+
+    In the text two spaces part a command from its remark. A command is never broken: it is there to
+    be copied.
+    """
+    from textwrap import wrap
+
+    rows = [
+        (one.partition("  ")[0], one.partition("  ")[2].strip()) for one in examples.splitlines()
+    ]
+    rows = [(command, remark) for command, remark in rows if command]
+    column = 3 + max((len(command) for command, remark in rows if remark), default=0)
+    if all(column + len(remark) <= width for _, remark in rows if remark):
+        return [f"{command:{column}}{remark}".rstrip() for command, remark in rows]
+    return [
+        line
+        for command, remark in rows
+        for line in (command, *wrap(remark, width, initial_indent="    ", subsequent_indent="    "))
+    ]
 
 
 def _usage_sentence(error: typer.TyperException, words: list[str]) -> str:
