@@ -207,6 +207,47 @@ def test_a_living_harness_keeps_its_log(
     assert report_of("compact", place.log)["acted"]
 
 
+def test_a_pruned_result_is_what_is_sent(
+    killed: Ready, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """In a turn that a crash left open, head and tail of a long result stay, and a word between."""
+    provider.wall_tokens = None
+    place = killed.place.copy(tmp_path / "home")
+    short = "prune_threshold_characters = 1000\nprune_head_characters = 400\n"
+    (place.folder / "dshc.toml").write_text(short + "prune_tail_characters = 100\n")
+    words = ("--force", "--retain-tokens", "1", "--backend", "prune-only")
+    assert report_of("compact", place.log, *words)["acted"]
+    whole = place.log.read_bytes()
+    assert "completed" == resumed_turn(harness_python, place, provider)
+    assert place.log.read_bytes().startswith(whole)
+    assert "characters of this tool result left out" in provider.last.text
+    assert FOLDED in provider.last.text  # the tail
+    assert "alpha 350\n" not in provider.last.text
+
+
+def test_a_prune_that_a_crash_cut_off_is_passed_over(
+    killed: Ready, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    """A `compaction/prune` whose result never reached the disk changes nothing, before or after
+    a compaction.
+    """
+    provider.wall_tokens = None
+    place = killed.place.copy(tmp_path / "home")
+    reading = plain_reader.read(place.log.read_bytes())
+    node = next(node for node in reading.nodes if node.type == "tool/result")
+    shadow = {"shadowedRange": {"start": node.seq, "end": node.seq}, "shadowedSeqs": [node.seq]}
+    prune = event("compaction/prune", reading.events, {**shadow, "shadowedTokenCount": node.tokens})
+    place.log.write_bytes(place.log.read_bytes() + lines([prune]))
+    folded = place.copy(tmp_path / "folded")
+    assert "completed" == resumed_turn(harness_python, place, provider)
+    assert FOLDED in provider.last.text
+    report_of("compact", folded.log, "--force", "--retain-tokens", "100")
+    whole = folded.log.read_bytes()
+    assert "completed" == resumed_turn(harness_python, folded, provider)
+    assert folded.log.read_bytes().startswith(whole)
+    assert_goes_on_from_checkpoint(provider.last, killed.first)
+
+
 def test_undo_gives_the_conversation_back(
     stuck: Ready, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
