@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from dsh_compact.policy import Budgets as Budgets
     from dsh_compact.policy import Policy as Policy
     from dsh_compact.policy import budgets as budgets
+    from dsh_compact.pressure import Outcome as Outcome
+    from dsh_compact.pressure import before_step as before_step
     from dsh_compact.recovery import OverflowPath as OverflowPath
     from dsh_compact.recovery import Preserve as Preserve
     from dsh_compact.recovery import Retry as Retry
@@ -90,6 +92,7 @@ _HOMES = {
     "moments": "read_at_generation read_at_seq read_generations",
     "overflow": "Refusal failure_of normalise",
     "policy": "Budgets Policy budgets",
+    "pressure": "Outcome before_step",
     "recovery": "OverflowPath Preserve Retry",
     "replies": "NoReply Reply",
     "session": "Session WritableSession create_session open_session read_session",
