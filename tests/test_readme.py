@@ -1,15 +1,19 @@
 """The README keeps its word: blocks run, help is the real help, nothing stays undocumented."""
 
+import re
 from pathlib import Path
 from typing import Final
 
 import pytest
 import readme
-from running import DSHC
+from running import DSHC, dshc
 
 from dsh_compact.cli import names
 
 TEXT: Final = readme.README.read_text("utf-8")
+PROSE: Final = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+"""The text without its blocks."""
+
 EXAMPLES: Final = [
     path
     for path in sorted((readme.ROOT / "examples").rglob("*"))
@@ -53,6 +57,73 @@ def test_an_example_is_run_by_a_test(path: Path) -> None:
     """Every file in examples/ is named by a test, which runs it."""
     tests = Path(__file__).parent.rglob("test_*.py")
     assert any(path.name in test.read_text("utf-8") for test in tests)
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Links inside the README name a heading, all others a page of the web."""
+    headings = re.findall(r"^#+ (.+)$", PROSE, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", one.lower()).replace(" ", "-") for one in headings}
+    links = re.findall(r"\]\(([^)]+)\)", PROSE)
+    assert links
+    assert [] == [link for link in links if link.lstrip("#") not in anchors]
+
+
+def test_every_path_is_there() -> None:
+    """What the README names of the repository exists."""
+    told = re.findall(r"(?<![\w/.~-])(?:examples|tests|dsh_compact|\.ci)/[\w./-]*\w", TEXT)
+    assert {"examples/agent.py", ".ci/run"} <= set(told)
+    assert [] == [path for path in told if not (readme.ROOT / path).exists()]
+
+
+def fields() -> dict[str, list[str]]:
+    """The fields that the README promises, by command: `a`, `b` (`c`, `d`) is a, b, b.c, b.d."""
+    section = TEXT.partition("\n## JSON\n")[2].partition("\n## ")[0]
+    found = {}
+    for name, cell in re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", section, re.MULTILINE):
+        promised = []
+        for field, inner in re.findall(r"`(\w+)`(?: \(([^)]*)\))?", cell):
+            promised += [field, *(f"{field}.{one}" for one in re.findall(r"`(\w+)`", inner))]
+        found[name] = promised
+    return found
+
+
+CALLS: Final = {
+    "measure": ["measure", "v4-stuck.jsonl", "--tokenizer", "o200k_base"],
+    "history": ["history", "v4-prune-then-failed-summary.jsonl"],
+    "show": ["show", "v4-stuck.jsonl"],
+    "export": ["export", "v4-stuck.jsonl", "--to", "openai"],
+    "config": ["config", "v4-stuck.jsonl"],
+    "compact": ["compact", "v4-stuck.jsonl"],
+    "append": ["append", "v4-stuck.jsonl", "--user", "hello"],
+    "undo": ["undo", "v4-overflow.jsonl", "-o", "undone.jsonl"],
+    "verify": ["verify", "broken.jsonl"],
+    "repair": ["repair", "broken.jsonl"],
+    "recover": ["recover", "--backend", "lying", "--expect", "preserve"],
+    "conformance": ["conformance", "--backend", "drop-oldest"],
+    "backends": ["backends"],
+    "classify": ["classify", "prompt is too long: 9000 tokens > 8000 maximum"],
+}
+"""One call of each command whose answer has all its fields; serve-wall's is its own test's."""
+
+
+def test_every_command_promises_fields() -> None:
+    """The table has a row for each command."""
+    assert {*names()} == {*fields()} == {*CALLS, "serve-wall"}
+
+
+@pytest.mark.parametrize("name", [*CALLS])
+def test_the_promised_fields_are_there(name: str, logs: Path) -> None:
+    """What the README says of a command's JSON is in it."""
+    lines = (logs / "v4-resumed.jsonl").read_bytes().splitlines(keepends=True)
+    (logs / "broken.jsonl").write_bytes(b"".join([*lines[:8], *lines[9:]]))
+    told = dshc(*CALLS[name], "--json", cwd=logs).json
+    assert {"schema", "command", "log"} <= {*told}
+    assert (1, name) == (told["schema"], told["command"])
+    for field in fields()[name]:
+        outer, _, inner = field.partition(".")
+        assert outer in told, field
+        within = told[outer][0] if isinstance(told[outer], list) and inner else told[outer]
+        assert not inner or inner in within, field
 
 
 def test_three_dots_stand_for_any_text() -> None:
