@@ -127,6 +127,14 @@ def test_a_new_log_knows_its_place(tmp_path: Path) -> None:
     assert [("system", "be brief")] == said(other)
 
 
+def test_what_shapes_a_new_log_shapes_no_old_one(tmp_path: Path) -> None:
+    """Asked for without --new it is a mistake, and nothing is written."""
+    path = talk().write(tmp_path / "log")
+    for words in (["--format", "4"], ["--framed"], ["--cwd", "/srv"]):
+        assert 2 == dshc("append", path, "--user", "x", *words).code
+    assert talk().bytes() == path.read_bytes()
+
+
 def test_a_system_prompt_comes_first_or_not_at_all(tmp_path: Path) -> None:
     """Once the conversation has begun it comes too late; format 0 keeps it elsewhere."""
     path = talk().write(tmp_path / "log")

@@ -66,8 +66,9 @@ def command(
     ] = None,
     new: Annotated[bool, typer.Option("--new", help="Start a new log.")] = False,
     version: Annotated[
-        int, typer.Option("--format", metavar="N", help="A new log's format: 0, 3 or 4.")
-    ] = 4,
+        int | None,
+        typer.Option("--format", metavar="N", help="A new log's format: 0, 3 or 4.  [default: 4]"),
+    ] = None,
     framed: Annotated[
         bool, typer.Option("--framed", help="Write a new log as Zstandard frames.")
     ] = False,
@@ -83,11 +84,14 @@ def command(
     lock, and flushed. Ids, seqs and times are made here. An answer stands in a turn: where none is
     open, one is written around it and the user's messages before it.
     """
+    if not new and (version is not None or framed or cwd is not None):
+        raise UsageError("--format, --framed and --cwd shape a new log", "say --new, too")
     said = _in_order(ctx.meta[_ORDER], user or [], assistant or [])
     given = () if said or system is not None else _given_lines(may_be_empty=new)
     text = Words(said=said, given=given, system=system, speaker=_speaker(provider, model))
     if new:
-        with _created(log, text, Wish(version=version, framed=framed, cwd=cwd)) as session:
+        wish = Wish(version=FORMATS[-1] if version is None else version, framed=framed, cwd=cwd)
+        with _created(log, text, wish) as session:
             seqs = tuple(range(session.events))
     else:
         with open_session(log) as session:
