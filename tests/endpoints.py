@@ -145,9 +145,15 @@ def frame(data: JSON, event: str | None = None) -> bytes:
     return name + b"data: " + json.dumps(data).encode() + b"\n\n"
 
 
+def in_pieces(text: str) -> list[str]:
+    """A text as it is streamed: some characters at a time, forty pieces at most."""
+    size = max(7, len(text) // 40 + 1)
+    return [text[i : i + size] for i in range(0, len(text), size)]
+
+
 def openai_answer(text: str, *, finish: str | None = "stop", **usage: Any) -> list[bytes]:
-    """An answer as OpenAI streams it, in pieces of a few characters."""
-    pieces = [text[i : i + 7] for i in range(0, len(text), 7)]
+    """An answer as OpenAI streams it."""
+    pieces = in_pieces(text)
     frames = [frame({"choices": [{"index": 0, "delta": {"content": piece}}]}) for piece in pieces]
     if finish is not None:
         frames.append(frame({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}))
@@ -156,7 +162,7 @@ def openai_answer(text: str, *, finish: str | None = "stop", **usage: Any) -> li
 
 
 def anthropic_answer(text: str, *, stop: str | None = "end_turn", **usage: Any) -> list[bytes]:
-    """An answer as Anthropic streams it, in pieces of a few characters."""
+    """An answer as Anthropic streams it."""
     counted = {"input_tokens": 100, "output_tokens": 1, **usage}
     started: JSON = {"type": "message_start", "message": {"role": "assistant", "usage": counted}}
     block: JSON = {
@@ -168,9 +174,9 @@ def anthropic_answer(text: str, *, stop: str | None = "end_turn", **usage: Any) 
         {
             "type": "content_block_delta",
             "index": 0,
-            "delta": {"type": "text_delta", "text": text[i : i + 7]},
+            "delta": {"type": "text_delta", "text": piece},
         }
-        for i in range(0, len(text), 7)
+        for piece in in_pieces(text)
     ]
     ended: JSON = {
         "type": "message_delta",

@@ -184,6 +184,15 @@ def test_the_request_begins_as_the_conversation(protocol: Protocol, name: str) -
     assert wanted["messages"] == sent
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_anthropics_roles_alternate(name: str) -> None:
+    """Where the conversation ends with the user's turn, the instruction is part of it."""
+    with Endpoint(Streamed(anthropic_answer(SUMMARY))) as server:
+        ask(PROTOCOLS[1], server, messages=ALL[name]().messages)
+    roles = [message["role"] for message in server.bodies[0]["messages"]]
+    assert ["user", "assistant"] * (len(roles) // 2) + ["user"] == roles
+
+
 def test_anthropic_is_told_where_the_cache_ends() -> None:
     """The conversation's last block is marked, the instruction isn't."""
     with Endpoint(Streamed(anthropic_answer(SUMMARY))) as server:
@@ -435,10 +444,17 @@ def test_other_ends_are_refused(protocol: Protocol, reason: str) -> None:
 def test_images_are_refused(protocol: Protocol) -> None:
     """Text is wanted, and nothing else."""
     frames = {
-        "openai": frame({"choices": [{"delta": {"content": [{"type": "image_url"}]}}]}),
-        "anthropic": frame({"type": "content_block_start", "content_block": {"type": "image"}}),
+        "openai": [
+            frame({"choices": [{"delta": {"content": [{"type": "image_url"}]}}]}),
+            frame({"choices": [{"delta": {"content": "x", "images": [{}]}}]}),
+        ],
+        "anthropic": [
+            frame({"type": "content_block_start", "content_block": {"type": "image"}}),
+            frame({"type": "message", "content": [{"type": "image"}], "stop_reason": "end_turn"}),
+        ],
     }
-    assert "no text" in fails(protocol, Streamed([frames[protocol.name]]))[0]
+    for one in frames[protocol.name]:
+        assert "no text" in fails(protocol, Streamed([one, *protocol.answer(SUMMARY)]))[0]
 
 
 def test_a_server_of_another_kind(protocol: Protocol) -> None:
@@ -530,6 +546,31 @@ def test_too_long_a_request_goes_in_parts(protocol: Protocol, numbers: bool) -> 
     for message in messages:
         if message.source_kind == "user":
             assert message.text in everything
+
+
+def test_many_parts_are_merged_in_rounds(protocol: Protocol) -> None:
+    """Where the parts' checkpoints don't fit into one request, they are merged some at a time."""
+    count = 0
+
+    def reply(body: JSON) -> Streamed:
+        nonlocal count
+        count += 1
+        return Streamed(protocol.answer(f"- checkpoint {count}: " + "many words of it " * 90))
+
+    with Endpoint(reply) as server:
+        made = ask(
+            protocol,
+            server,
+            messages=long_session(12).messages,
+            max_tokens=600,
+            window_tokens=3_600,
+        )
+    requests = [*map(told, server.bodies)]
+    merges = [words for words in requests if "Merge them into one" in words]
+    assert len(merges) > 3
+    assert f"- checkpoint {count}:" in made.text
+    for number in range(1, count):
+        assert 1 == sum(f"- checkpoint {number}:" in words for words in merges)
 
 
 def test_a_known_window_saves_the_refusal(protocol: Protocol) -> None:
@@ -632,6 +673,28 @@ def test_servers_without_stream_options() -> None:
     with Endpoint(complaint, Streamed(openai_answer(SUMMARY))) as server:
         ask(PROTOCOLS[0], server)
     assert ["stream_options" in body for body in server.bodies] == [True, False]
+
+
+def test_an_endpoint_may_complain_twice() -> None:
+    """Both changes are kept for the requests that follow."""
+    complaints = [
+        Refused(400, {"error": {"message": "unknown field stream_options"}}),
+        Refused(400, {"error": {"message": "use max_completion_tokens"}}),
+    ]
+    with Endpoint(*complaints, Streamed(openai_answer(SUMMARY))) as server:
+        ask(PROTOCOLS[0], server)
+    last = server.bodies[-1]
+    assert (False, False, True) == (
+        "stream_options" in last, "max_tokens" in last, "max_completion_tokens" in last,
+    )  # fmt: skip
+
+
+def test_a_complaint_that_never_ends_is_told() -> None:
+    """An endpoint that complains of what it isn't sent is not asked for ever."""
+    complaint = Refused(400, {"error": {"message": "unknown field stream_options"}})
+    words, server = fails(PROTOCOLS[0], complaint)
+    assert "unknown field stream_options" in words
+    assert 2 == len(server.bodies)
 
 
 def test_reasoning_is_sent_where_it_is_wanted() -> None:

@@ -73,6 +73,7 @@ def test_a_unit_larger_than_a_part_is_cut_at_lines() -> None:
     assert len(found) > 5
     assert all(price_text(part) <= 500 for part in found)
     assert 600 == "".join(found).count("line of result ")
+    assert all(part.endswith("\n") for part in found)
 
 
 @given(st.lists(st.text(max_size=400), max_size=8), st.integers(40, 400))

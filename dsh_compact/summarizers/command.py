@@ -161,6 +161,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     """Ends the program and all that it started; what is gone already is fine."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
 
 
