@@ -427,7 +427,7 @@ class WritableSession(Session):
         with self._door:  # one thread at a time
             if any(one.ident == get_ident() and one.is_alive() for one in self._barred):
                 raise NotAdmitted(f"{self.path}: what this thread may write, it has written")
-            return self._append(drafts)
+            return self._append(drafts) if drafts else ()
 
     def bar(self, thread: "Thread") -> None:
         """From now on nothing is written for that thread; returns once it writes nothing more."""
