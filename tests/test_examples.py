@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -282,3 +283,58 @@ def test_the_workflows_commands_pass(folder: Path) -> None:
         done = run("bash", "-eo", "pipefail", "-c", command, cwd=folder)
         assert 0 == done.code, f"{command}\n{done.out}{done.err}"
     assert (folder / "rehearsal.xml").read_text().startswith("<?xml")
+
+
+# The README's own snippets ------------------------------------------------------------------------
+
+
+def snippet(language: str, words: str) -> str:
+    """The README's one block in that language in which the words stand."""
+    blocks = readme.blocks(readme.README.read_text("utf-8"), language)
+    (found,) = (block for _, block in blocks if words in block)
+    return found
+
+
+def test_the_readmes_agent_talks(folder: Path) -> None:
+    """The snippet as it stands, against a model."""
+    (folder / "snippet.py").write_text(snippet("python", "open_conversation("))
+    with Endpoint(Model()) as server:
+        env = {"OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "any"}
+        done = run(sys.executable, "snippet.py", cwd=folder, env=env)
+    assert Ran(code=0, out="Read and done.\n", err="") == done
+    assert 0 == dshc("verify", "--strict", "talk.jsonl", cwd=folder).code
+
+
+def test_the_readmes_two_paths_run(folder: Path) -> None:
+    """The snippet as it stands, on a stuck session: the first path makes room."""
+    (folder / "snippet.py").write_text(snippet("python", "before_step("))
+    (folder / "sessions" / "v4-stuck.jsonl").rename(folder / "v4-stuck.jsonl")
+    done = run(sys.executable, "snippet.py", cwd=folder)
+    assert (0, "") == (done.code, done.err)
+    acted, decision = done.out.splitlines()
+    assert acted.startswith("True ")
+    assert decision.startswith(("True ", "False "))
+
+
+def test_the_readmes_agent_runs_into_the_wall(folder: Path) -> None:
+    """The commands as they stand, but for the port: it passes the wall, and its log tells how."""
+    script = snippet("sh", "examples/agent.py")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        script = script.replace("8765", str(free.getsockname()[1]))
+    (folder / "examples").mkdir()
+    (folder / "agent.py").rename(folder / "examples" / "agent.py")
+    done = run("bash", "-m", "-c", script, cwd=folder)
+    assert 3 == done.out.count("is within the wall of 1500")
+    assert "(refused, shortened, sent again)" in done.err
+    assert re.search(r"summary +\d+ +[\d,]+ → [\d,]+", done.out)
+
+
+def test_the_readmes_rehearsal_runs(folder: Path) -> None:
+    """The commands as they stand, on a folder of sessions."""
+    examples = folder / "examples"
+    examples.mkdir()
+    for name in ("rehearse.sh", "own_backend.py"):
+        (folder / name).rename(examples / name)
+    done = run("bash", "-c", snippet("sh", "examples/rehearse.sh"), cwd=folder)
+    assert (0, 3) == (done.code, done.out.count("ok      sessions/"))
