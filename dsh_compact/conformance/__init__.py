@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -19,7 +20,7 @@ from dsh_compact.backends import Backend
 from dsh_compact.backends.running import Runner, run_here
 from dsh_compact.conformance.faults import KINDS, NO_FAULT, Fault, Watch
 from dsh_compact.conformance.rules import LEAST_SAVED, Rule, Violation, violations
-from dsh_compact.conformance.sessions import Tried, written_to
+from dsh_compact.conformance.sessions import OVERFLOWING, Tried, written_to
 from dsh_compact.copies import private_copy
 from dsh_compact.journal import LOCK_NAME
 from dsh_compact.measurement import window_of
@@ -100,12 +101,14 @@ def cases(
     *,
     wishes: Wishes = NO_WISHES,
 ) -> Iterator[Case]:
-    """The cases one by one, as they are played; for those who stop at the first violation."""
+    """The cases one by one, as they are played; for those who stop at the first violation.
+
+    First the session that ships, then `logs`, then the other built-in ones.
+    """
     with tempfile.TemporaryDirectory(prefix="dshc-") as folder:
-        tried = written_to(folder)
-        tried += [Tried(name=os.fspath(log), log=os.fspath(log)) for log in logs]
-        for one in tried:
-            yield from _cases(make, one, wishes)
+        given = (Tried(name=os.fspath(log), log=os.fspath(log)) for log in logs)
+        for tried in chain([OVERFLOWING], given, written_to(folder)):
+            yield from _cases(make, tried, wishes)
 
 
 def _cases(make: MakeBackend, tried: Tried, wishes: Wishes) -> Iterator[Case]:

@@ -1,10 +1,10 @@
 """The sessions that every backend is tried on: each a shape that has been packed wrongly somewhere.
 
 They are written through the door that agents use, so that they are logs as a harness has them, into
-a folder that is handed in; the first is the one that ships with the package.
+a folder that is handed in; `OVERFLOWING` ships with the package.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +16,6 @@ from dsh_compact.copies import BUILT_IN
 from dsh_compact.events import ToolCall
 from dsh_compact.replies import Reply
 
-OVERFLOWING: Final = "overflowing"
-"""The built-in session: it has long results and much to fold, so that anybody can make room."""
-
 
 class Tried(Struct, frozen=True, kw_only=True):
     """A session: its name in the scorecard and its log. `has_room` where there is much to gain."""
@@ -28,17 +25,21 @@ class Tried(Struct, frozen=True, kw_only=True):
     has_room: bool = False
 
 
-def written_to(folder: str) -> list[Tried]:
-    """All of them; those that don't ship are written to `folder`, each to a folder of its own."""
-    tried = [Tried(name=OVERFLOWING, log=str(BUILT_IN), has_room=True)]
+OVERFLOWING: Final = Tried(name="overflowing", log=str(BUILT_IN), has_room=True)
+"""The session that ships: it has long results and much to fold, so that anybody can make room."""
+
+
+def written_to(folder: str) -> Iterator[Tried]:
+    """The sessions of `SHAPES`, each written when it is asked for, to a folder of its own in
+    `folder`.
+    """
     for name, say in SHAPES.items():
         home = Path(folder) / name.replace(" ", "-")
         home.mkdir()
         log = str(home / "session.v4.jsonl")
         with open_conversation(log, provider="conformance", model="m", system=PROMPT) as talk:
             say(talk)
-        tried.append(Tried(name=name, log=log))
-    return tried
+        yield Tried(name=name, log=log)
 
 
 PROMPT: Final = "You help with a project. Run the tests after each change."
