@@ -237,7 +237,7 @@ BROKEN: Final = "bench.replace(bench.choose(), lambda: 1 / 0)"
     [
         ("raise RuntimeError('no key [red]\\x1b[31m')", r"RuntimeError: no key [red]\x1b[31m"),
         (BROKEN, "ZeroDivisionError: division by zero"),
-        ("bench.session.append([])", "IndexError"),
+        ("bench.no_such_tool()", "AttributeError"),
     ],
 )
 def test_a_backend_that_fails_is_exit_5(body: str, words: str, log: Path) -> None:

@@ -92,7 +92,8 @@ def test_a_policy_that_could_not_work_cannot_be_made(key: str, values: dict[str,
 )
 def test_the_last_value_that_works_is_taken(values: dict[str, Any]) -> None:
     """The bounds are where the rules say, and an overruled ratio harms nobody."""
-    assert Policy(**values)
+    policy = Policy(**values)
+    assert values == {key: getattr(policy, key) for key in values}
 
 
 def test_a_tail_is_checked_against_the_windows_threshold() -> None:
