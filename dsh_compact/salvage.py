@@ -44,7 +44,8 @@ def pieces(reader: LogReader) -> Iterator[Batch | Lost]:
             break
         except RuleBroken as fault:
             start = reader.end_bytes
-            partial = _lines_of_split_frame(reader)
+            split = fault.damage is Damage.NOT_ZSTD
+            partial = _lines_of_split_frame(reader) if split else None
             if partial is not None:
                 yield partial
             end = _next_frame(reader) if reader.framed else _next_line(reader)

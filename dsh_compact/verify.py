@@ -33,6 +33,7 @@ MAX_FINDINGS: Final = 1_000
 COPY: Final = "the same record stands there twice"
 
 _SHORTEST_CUT: Final = 2
+_LATEST_MS: Final = 2**62
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ class Inspector:
     def _take(self, line: bytes, place: Place) -> None:
         assert self._version is not None
         record = audit(line, self._version, self.lines, place)
-        if Damage.NOT_UTF8 in dict(record.faults):
+        if record.faults and record.faults[0][0] is Damage.NOT_UTF8:
             self._add_at(record, *record.faults[0])
             line = as_utf8(line)
             record = audit(line, self._version, self.lines, place)
@@ -235,8 +236,11 @@ class Inspector:
         return f": two processes wrote, the second one's event is {apart:+.3f} s from the first's"
 
     def _note(self, record: Audited) -> None:
-        time = record.time_ms or 0
-        self._times.extend([max(min(time, 2**62), -(2**62))] * record.count)
+        time = max(min(record.time_ms or 0, _LATEST_MS), -_LATEST_MS)
+        if record.count == 1:
+            self._times.append(time)
+        else:
+            self._times.extend([time] * record.count)
 
     # Out ------------------------------------------------------------------------------------------
 

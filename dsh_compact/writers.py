@@ -25,7 +25,7 @@ MAX_CHAINS: Final = 1_000
 """A log with more forks is noise and not the work of processes: no more is sorted out."""
 
 MAX_COMPARED_CHAINS: Final = 64
-"""So many of the newest chains are searched for a copy of an event: older ones write no more."""
+"""So many of the newest chains are looked at: older processes write no more."""
 
 MAX_STANDS: Final = 4_096
 """So far back a fork finds out what was open; processes meet at the end of a log."""
@@ -109,6 +109,13 @@ class Stand(Struct, frozen=True, kw_only=True):
                 return self
 
 
+_MOVING: Final = frozenset(
+    {"turn/start", "turn/end", "step/start", "step/end", "assistant/message", "tool/result"}
+    | {"agent/inbox/spliced"}
+)
+"""The types of event that open or close something."""
+
+
 def _call_id(record: Audited) -> str | None:
     return record.event.call_id if isinstance(record.event, ToolCallStarted) else None
 
@@ -116,51 +123,47 @@ def _call_id(record: Audited) -> str | None:
 # Chains -------------------------------------------------------------------------------------------
 
 
-class _Run(NamedTuple):
-    """Consecutive seqs of one chain, and their consecutive new numbers; -1 where they have none."""
-
-    first_seq: int
-    new_seq: int
-    length: int
-
-
 class Runs:
-    """The new numbers of one chain's events, told in rising order of their seqs."""
+    """The new numbers of one chain's events, told in rising order of their seqs.
 
-    __slots__ = ("_runs",)
+    A run is consecutive seqs with consecutive new numbers: its first seq, its first new number (-1
+    where its events are gone), its length.
+    """
+
+    __slots__ = ("_firsts", "_lengths", "_news")
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._firsts: list[int] = []
+        self._news: list[int] = []
+        self._lengths: list[int] = []
 
     def add(self, seq: int, new_seq: int, count: int) -> None:
         """`count` events from `seq` on are numbered from `new_seq` on; -1: they are gone."""
-        self._forget_from(seq)
-        last = self._runs[-1] if self._runs else None
-        if (
-            last is not None
-            and 0 <= last.new_seq == new_seq - last.length
-            and last.first_seq + last.length == seq
-        ):
-            self._runs[-1] = last._replace(length=last.length + count)
-        else:
-            self._runs.append(_Run(seq, new_seq, count))
+        if self._firsts:
+            end = self._firsts[-1] + self._lengths[-1]
+            if end == seq and new_seq >= 0 and self._news[-1] + self._lengths[-1] == new_seq:
+                self._lengths[-1] += count
+                return
+            if end > seq:
+                self._forget_from(seq)
+        self._firsts.append(seq)
+        self._news.append(new_seq)
+        self._lengths.append(count)
 
     def _forget_from(self, seq: int) -> None:
         """What was told of this seq and later ones is told anew."""
-        while self._runs and self._runs[-1].first_seq >= seq:
-            self._runs.pop()
-        if self._runs and (last := self._runs[-1]).first_seq + last.length > seq:
-            self._runs[-1] = last._replace(length=seq - last.first_seq)
+        while self._firsts and self._firsts[-1] >= seq:
+            for part in (self._firsts, self._news, self._lengths):
+                part.pop()
+        if self._firsts:
+            self._lengths[-1] = min(self._lengths[-1], seq - self._firsts[-1])
 
     def look_up(self, seq: int) -> int | None:
         """The new number, -1 for an event that is gone, None for one that is not of this chain."""
-        at = bisect_right(self._runs, seq, key=_first_seq) - 1
-        if at < 0:
+        at = bisect_right(self._firsts, seq) - 1
+        if at < 0 or seq >= self._firsts[at] + self._lengths[at]:
             return None
-        run = self._runs[at]
-        if seq >= run.first_seq + run.length:
-            return None
-        return -1 if run.new_seq < 0 else run.new_seq + seq - run.first_seq
+        return -1 if self._news[at] < 0 else self._news[at] + seq - self._firsts[at]
 
 
 class Copies:
@@ -183,11 +186,10 @@ class Copies:
 
     def add(self, record: Audited, line: bytes) -> None:
         """Remembers a record that has arrived."""
-        self._digests.extend([hash(line)] * record.count)
-
-
-def _first_seq(run: _Run) -> int:
-    return run.first_seq
+        if record.count == 1:
+            self._digests.append(hash(line))
+        else:
+            self._digests.extend([hash(line)] * record.count)
 
 
 class Chain:
@@ -216,7 +218,7 @@ class Chain:
 
     def take(self, record: Audited) -> None:
         """Takes in what the record opens or closes."""
-        if self.stand is None or record.seq is None:
+        if self.stand is None or record.seq is None or record.type not in _MOVING:
             return
         stand = self.stand.extend(record)
         if stand is not self.stand:
@@ -236,7 +238,6 @@ class Writers:
         self.is_identity = True
         self._current = Chain(0, None, 0)
         self.chains = [self._current]
-        self._due: dict[int, list[Chain]] = {0: [self._current]}
 
     @property
     def due_seq(self) -> int:
@@ -248,23 +249,31 @@ class Writers:
         seq, expected = record.seq, self._current.next_seq
         assert seq is not None
         kind = Arrival.NEXT
-        waiting = self._due.get(seq)
-        if waiting:
-            self._current = self._choose(waiting, record)
-        elif seq > expected:
-            kind = Arrival.GAP
-        elif len(self.chains) < MAX_CHAINS:
-            kind = Arrival.FORK
-            self._fork(seq)
-        else:
-            return None
-        new_seq = self.next_seq
-        self._current.runs.add(seq, new_seq, record.count)
-        self._current.take(record)
-        self._move_due(self._current, seq + record.count)
+        if len(self.chains) > 1 or seq != expected:
+            found = self._find(seq, record)
+            if found is None:
+                return None
+            kind = found
+        chain, new_seq = self._current, self.next_seq
+        chain.runs.add(seq, new_seq, record.count)
+        chain.take(record)
+        chain.next_seq = seq + record.count
         self.next_seq += record.count
         self.is_identity = self.is_identity and seq == new_seq
-        return Arrived(kind, new_seq, self._current.number, expected)
+        return Arrived(kind, new_seq, chain.number, expected)
+
+    def _find(self, seq: int, record: Audited) -> Arrival | None:
+        """Makes the chain that the record goes on the current one."""
+        due = [chain for chain in self.chains[-MAX_COMPARED_CHAINS:] if chain.next_seq == seq]
+        if due:
+            self._current = self._choose(due, record)
+            return Arrival.NEXT
+        if seq > self._current.next_seq:
+            return Arrival.GAP
+        if len(self.chains) == MAX_CHAINS:
+            return None
+        self._fork(seq)
+        return Arrival.FORK
 
     def resolve(self, seq: int) -> int | None:
         """The new number of what the newest event calls `seq`; None where there is none."""
@@ -295,14 +304,4 @@ class Writers:
             parent = parent.parent
         chain = Chain(len(self.chains), parent or self._current, seq)
         self.chains.append(chain)
-        self._due.setdefault(seq, []).append(chain)
         self._current = chain
-
-    def _move_due(self, chain: Chain, next_seq: int) -> None:
-        waiting = self._due.get(chain.next_seq, [])
-        if chain in waiting:
-            waiting.remove(chain)
-        if not waiting:
-            self._due.pop(chain.next_seq, None)
-        chain.next_seq = next_seq
-        self._due.setdefault(next_seq, []).append(chain)

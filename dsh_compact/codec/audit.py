@@ -170,12 +170,11 @@ def audit(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Aud
     if not isinstance(kind, str):
         wrong = (Damage.RECORD_WRONG, "the record is no object with a type")
         return Audited(line=number, place=place, faults=(wrong,))
-    seq = value.get("seq0" if kind in PACKED_TYPES and version == 0 else "seq")
+    seq = value.get("seq0" if version == 0 and kind in PACKED_TYPES else "seq")
     if not shapes.is_count(seq):
         wrong = (Damage.RECORD_WRONG, f"{kind:.60} has no seq")
         return Audited(line=number, place=place, type=kind, faults=(wrong,))
-    bare = Audited(line=number, place=place, type=kind, seq=seq, claimed_seq=seq)
-    return _audit_record(line, value, version, bare)
+    return _audit_record(line, value, version, number, place)
 
 
 def audit_as_harness(line: bytes, version: int, number: int, place: Place = NOWHERE) -> Audited:
@@ -195,55 +194,76 @@ def audit_header(line: bytes) -> tuple[SessionHeader | None, int | None, list[Wr
     except RuleBroken as fault:
         return None, None, [(fault.damage, fault.problem)]
     faults: list[Wrong] = []
-    value = _caught(faults, lambda: wire.load(line))
+    value = _caught(faults, wire.load, line)
     if value is not None:
         faults += shapes.check_header(value, header.version)
     return header, header.version, faults
 
 
-def _audit_record(line: bytes, value: Json, version: int, bare: Audited) -> Audited:
-    kind = bare.type
+def _audit_record(line: bytes, value: Json, version: int, number: int, place: Place) -> Audited:
+    kind: str = value["type"]
     faults: list[Wrong] = []
-    event = _caught(faults, lambda: decode(line, version, bare.place))
-    if kind in PACKED_TYPES and version == 0:
-        count = event.count if isinstance(event, Other) else 1
-        return structs.replace(bare, event=event, count=count, faults=tuple(faults))
-    envelope = list(shapes.check_envelope(value, version))
-    data = value.get("data")
+    event = _caught(faults, decode, line, version, place)
+    if version == 0 and kind in PACKED_TYPES:
+        return _packed(value, number, place, event, faults)
+    envelope = shapes.check_envelope(value, version)
+    data, seq = value.get("data"), value["seq"]
     if not isinstance(data, dict):
-        return structs.replace(bare, faults=_sorted_out(faults, envelope))
+        told = _sorted_out(faults, envelope)
+        return Audited(line=number, place=place, type=kind, seq=seq, claimed_seq=seq, faults=told)
     message = None
     if kind in SURFACE_KINDS[version]:
         faults += shapes.check_sources(value)
         faults += shapes.check_message(value, version)
-        message = _caught(faults, lambda: decode_surface_event(line, version))
+        message = _caught(faults, decode_surface_event, line, version)
     elif kind in KNOWN_TYPES[version]:
-        faults += shapes.check_data(value, version)
+        if version == 4:
+            faults += shapes.check_data(value)
     elif isinstance(event, Other) and not event.ignorable:
-        faults.append(
-            (Damage.UNKNOWN_EVENT, f"the type {kind!r:.80} is unknown, and not ignorable")
-        )
-    detail = _caught(faults, lambda: _detail(line, kind, data))
-    return structs.replace(
-        bare,
+        problem = f"the type {kind!r:.80} is unknown, and not ignorable"
+        faults.append((Damage.UNKNOWN_EVENT, problem))
+    detail = _caught(faults, _DETAILS[kind], line, data, kind) if kind in _DETAILS else None
+    is_result, is_answer = kind == "tool/result", kind == "assistant/message"
+    return Audited(
+        line=number,
+        place=place,
+        type=kind,
+        seq=seq,
+        claimed_seq=seq,
         time_ms=_whole(value.get("time")),
         turn=_whole(data.get("turn")),
         step=_whole(data.get("step")),
         event=event,
         message=message,
-        calls=_calls(data) if kind == "assistant/message" else (),
-        answered=_answered(data) if kind == "tool/result" else None,
-        source_kind=_source_kind(data),
-        error_code=_error_code(data),
+        calls=_calls(data) if is_answer else (),
+        answered=_answered(data) if is_result else None,
+        source_kind=_source_kind(data) if kind == "user/message" else None,
+        error_code=_error_code(data) if is_result else None,
         detail=detail,
-        faults=_sorted_out(faults, envelope),
+        faults=_sorted_out(faults, envelope) if faults or envelope else (),
     )
 
 
-def _caught(faults: list[Wrong], read: Callable[[], Any]) -> Any:
+def _packed(
+    value: Json, number: int, place: Place, event: Event | None, faults: list[Wrong]
+) -> Audited:
+    """A row of format 0 that stands for many events."""
+    return Audited(
+        line=number,
+        place=place,
+        type=value["type"],
+        seq=value["seq0"],
+        claimed_seq=value["seq0"],
+        count=event.count if isinstance(event, Other) else 1,
+        event=event,
+        faults=tuple(faults),
+    )
+
+
+def _caught(faults: list[Wrong], read: Callable[..., Any], *given: Any) -> Any:
     """What `read` gives; None where it refuses, and its reason joins the faults."""
     try:
-        return read()
+        return read(*given)
     except RuleBroken as fault:
         faults.append((fault.damage, fault.problem))
     except RecursionError:
@@ -325,13 +345,6 @@ def _error_code(data: Json) -> str | None:
 # Details ----------------------------------------------------------------------------------------
 
 
-def _detail(line: bytes, kind: str, data: Json) -> Detail:
-    if kind == "request/header":
-        return Route(provider=decode_request_header(line).provider)
-    reader = _DETAILS.get(kind)
-    return None if reader is None else reader(kind, data)
-
-
 def _seqs(value: Any, damage: Damage, name: str) -> tuple[int, ...]:
     if not isinstance(value, list) or not all(map(shapes.is_count, value)):
         raise RuleBroken(damage, f"{name} is no list of seqs")
@@ -345,7 +358,7 @@ def _text(data: Json, key: str, damage: Damage) -> str:
     return str(value)
 
 
-def _title(kind: str, data: Json) -> Title:
+def _title(_: bytes, data: Json, kind: str) -> Title:
     source = data.get("source")
     if not isinstance(source, dict):
         raise RuleBroken(Damage.TITLE_WRONG, "the title does not say where it comes from")
@@ -356,7 +369,7 @@ def _title(kind: str, data: Json) -> Title:
     )
 
 
-def _delivery(_: str, data: Json) -> Delivery | None:
+def _delivery(_line: bytes, data: Json, _kind: str) -> Delivery | None:
     version = data.get("sessionFormatVersion", 0)
     if not shapes.is_count(version):
         raise RuleBroken(Damage.DELIVERY_WRONG, "sessionFormatVersion is no count")
@@ -368,7 +381,7 @@ def _delivery(_: str, data: Json) -> Delivery | None:
     return Delivery(session_id=session_id, through_seq=data["throughSeq"])
 
 
-def _command(kind: str, data: Json) -> Command:
+def _command(_: bytes, data: Json, kind: str) -> Command:
     source = data.get("sourceEventSeq")
     return Command(
         command_id=_text(data, "commandId", Damage.PAIR_BROKEN),
@@ -380,7 +393,7 @@ def _command(kind: str, data: Json) -> Command:
 _INBOXES: Final = frozenset({"next-turn", "next-step"})
 
 
-def _splice(_: str, data: Json) -> Splice:
+def _splice(_line: bytes, data: Json, _kind: str) -> Splice:
     inserted, removed = data.get("inserted"), data.get("removedCount", 0)
     if not shapes.is_count(data.get("start")) or not shapes.is_count(removed):
         raise RuleBroken(Damage.INBOX_WRONG, "start or removedCount is no count")
@@ -397,7 +410,7 @@ def _splice(_: str, data: Json) -> Splice:
     )
 
 
-def _retry(kind: str, data: Json) -> Retry:
+def _retry(_: bytes, data: Json, kind: str) -> Retry:
     if not shapes.is_count(data.get("retry")):
         raise RuleBroken(Damage.PAIR_BROKEN, "retry is no count")
     return Retry(
@@ -408,7 +421,7 @@ def _retry(kind: str, data: Json) -> Retry:
     )
 
 
-def _dispatch(kind: str, data: Json) -> Dispatch:
+def _dispatch(_: bytes, data: Json, kind: str) -> Dispatch:
     shared = [data.get(key) for key in ("rootCallId", "parentCallId", "name", "arguments")]
     return Dispatch(
         call_id=_text(data, "subCallId", Damage.PAIR_BROKEN),
@@ -419,27 +432,32 @@ def _dispatch(kind: str, data: Json) -> Dispatch:
     )
 
 
-def _owner(_: str, data: Json) -> Owner:
+def _owner(_line: bytes, data: Json, _kind: str) -> Owner:
     command_id = data.get("sourceCommandId")
     return Owner(command_id=command_id if isinstance(command_id, str) else None)
 
 
-def _checkpoint(kind: str, data: Json) -> Owner | None:
+def _checkpoint(line: bytes, data: Json, kind: str) -> Owner | None:
     source = data.get("source")
-    return _owner(kind, source) if isinstance(source, dict) else None
+    return _owner(line, source, kind) if isinstance(source, dict) else None
 
 
-def _definer(_: str, data: Json) -> Definer | None:
+def _definer(_line: bytes, data: Json, _kind: str) -> Definer | None:
     seq = _whole(data.get("headerSeq"))
     return None if seq is None else Definer(header_seq=seq)
 
 
-def _catalogued(_: str, data: Json) -> Catalogued | None:
+def _catalogued(_line: bytes, data: Json, _kind: str) -> Catalogued | None:
     child_id = data.get("childId")
     return Catalogued(child_id=child_id) if isinstance(child_id, str) else None
 
 
-_DETAILS: Final[dict[str, Callable[[str, Json], Detail]]] = {
+def _route(line: bytes, _data: Json, _kind: str) -> Route:
+    return Route(provider=decode_request_header(line).provider)
+
+
+_DETAILS: Final[dict[str, Callable[[bytes, Json, str], Detail]]] = {
+    "request/header": _route,
     "session/title": _title,
     "session/title-llm-request": _title,
     "session-log-deepseek/delivery-accepted": _delivery,
@@ -450,7 +468,7 @@ _DETAILS: Final[dict[str, Callable[[str, Json], Detail]]] = {
     "llm/retry-started": _retry,
     "tool/ptc-dispatch": _dispatch,
     "tool/ptc-dispatch-start": _dispatch,
-    "session/end-seed": lambda _, data: Seed(inherited=data.get("inherited") is True),
+    "session/end-seed": lambda _, data, __: Seed(inherited=data.get("inherited") is True),
     "compaction/start": _owner,
     "compaction/summary": _owner,
     "compaction/end": _owner,

@@ -86,23 +86,27 @@ _HEADER_FIELDS: Final[tuple[tuple[str, str, Callable[[Any], bool]], ...]] = (
 # The envelope -----------------------------------------------------------------------------------
 
 
-def check_envelope(record: Json, version: int) -> Iterator[Wrong]:
+def check_envelope(record: Json, version: int) -> list[Wrong]:
     """An event's keys beside its data; type and seq are known to be there."""
+    found: list[Wrong] = []
     if not isinstance(record.get("data"), dict):
-        yield Damage.DATA_WRONG, f"{record['type']:.60} has no data"
+        found.append((Damage.DATA_WRONG, f"{record['type']:.60} has no data"))
     if version != 4:
-        return
-    for key in record:
-        if key not in ENVELOPE_KEYS:
-            yield Damage.RECORD_UNKNOWN_KEY, f"an unknown key beside the data, {key!r:.60}"
+        return found
+    if not record.keys() <= ENVELOPE_KEYS:
+        key = next(key for key in record if key not in ENVELOPE_KEYS)
+        problem = f"an unknown key beside the data, {key!r:.60}"
+        found.append((Damage.RECORD_UNKNOWN_KEY, problem))
     time = record.get("time")
     if not isinstance(time, int) or isinstance(time, bool) or abs(time) > MAX_SAFE:
-        yield Damage.RECORD_WRONG, "time is no whole number of milliseconds"
+        found.append((Damage.RECORD_WRONG, "time is no whole number of milliseconds"))
     if record.get("ignorable", True) is not True:
-        yield Damage.RECORD_WRONG, "ignorable is not true"
+        found.append((Damage.RECORD_WRONG, "ignorable is not true"))
     op = record.get("surfaceOp")
     if isinstance(op, dict) and op.get("op") == "replace" and op.keys() != _REPLACE_KEYS:
-        yield Damage.SURFACE_OP_WRONG, "surfaceOp has other keys than op, startSeq and endSeq"
+        problem = "surfaceOp has other keys than op, startSeq and endSeq"
+        found.append((Damage.SURFACE_OP_WRONG, problem))
+    return found
 
 
 def check_sources(record: Json) -> Iterator[Wrong]:
@@ -248,15 +252,14 @@ def _check_settled(kind: str, data: Json) -> Iterator[Wrong]:
 # Other events -----------------------------------------------------------------------------------
 
 
-def check_data(record: Json, version: int) -> Iterator[Wrong]:
-    """The data of an event that is no message, where its type has demands."""
-    if version == 4:
-        if "sourceEventSeqs" in record:
-            problem = f"{record['type']} is no message and must not carry sourceEventSeqs"
-            yield Damage.SURFACE_OP_FORBIDDEN, problem
-        check = _DATA_CHECKS.get(record["type"])
-        if check is not None:
-            yield from check(record)
+def check_data(record: Json) -> Iterator[Wrong]:
+    """The data of an event of format 4 that is no message, where its type has demands."""
+    if "sourceEventSeqs" in record:
+        problem = f"{record['type']} is no message and must not carry sourceEventSeqs"
+        yield Damage.SURFACE_OP_FORBIDDEN, problem
+    check = _DATA_CHECKS.get(record["type"])
+    if check is not None:
+        yield from check(record)
 
 
 def _check_attempt(record: Json) -> Iterator[Wrong]:
@@ -276,6 +279,10 @@ def _check_request_header(record: Json) -> Iterator[Wrong]:
         yield Damage.REQUEST_HEADER_WRONG, "the request header has a system prompt, as format 0 had"
     if not isinstance(reason, str) or reason not in _REASONS:
         yield Damage.REQUEST_HEADER_WRONG, f"the request header's reason is {reason!r:.40}"
+    if not is_text(config.get("reasoningEffort", "none")):
+        yield Damage.REQUEST_HEADER_WRONG, "the request header's reasoningEffort is no text"
+    if record["data"].get("startsSeries", True) is not True:
+        yield Damage.REQUEST_HEADER_WRONG, "startsSeries is not true"
     if not _is_adapted(header.get("adapterDefaults"), config):
         yield Damage.REQUEST_HEADER_WRONG, "adapterDefaults does not fit the request header"
 

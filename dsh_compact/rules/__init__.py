@@ -8,11 +8,12 @@ subject.
 """
 
 from itertools import chain
+from typing import TypeVar
 
 from dsh_compact.codec.audit import Audited
 from dsh_compact.events import SessionHeader
 from dsh_compact.rules.brackets import Brackets
-from dsh_compact.rules.breach import Breach, View
+from dsh_compact.rules.breach import Breach, Fold, View
 from dsh_compact.rules.citations import Citations
 from dsh_compact.rules.lifecycle import NOT_STARTED, NOT_STARTED_TEXT, Call, Lifecycle
 from dsh_compact.rules.pairing import Pairing
@@ -35,21 +36,42 @@ class Rules:
         self.lifecycle = Lifecycle(version)
         self.brackets = Brackets(self.lifecycle)
         self.citations = Citations(header, self.lifecycle)
-        self._folds = (
+        self._folds: tuple[Fold, ...] = (
             self.brackets,
             self.citations,
             Pairing(self.lifecycle),
             self.lifecycle,  # last: the others ask where the session stood before the record
         )
+        self._judges = _by_type([fold.judges() for fold in self._folds])
+        self._takers = _by_type([fold.takers() for fold in self._folds])
 
     def judge(self, record: Audited, view: View) -> list[Breach]:
         """What `record` breaks, seen against `view`, the surface before it."""
-        return [*chain.from_iterable(fold.judge(record, view) for fold in self._folds)]
+        found = self.brackets.judge_announced(record)
+        if record.event is not None:
+            for judge in self._judges.get(record.type, ()):
+                found += judge(record, view)
+        return found
 
     def accept(self, record: Audited) -> list[Breach]:
         """Takes `record` in, whatever was judged; gives what only now turns out to be broken."""
-        return [*chain.from_iterable(fold.take(record) for fold in self._folds)]
+        found = self.brackets.expect_announced(record)
+        for take in self._takers.get(record.type, ()):
+            found += take(record) or ()
+        self.lifecycle.newest = record
+        return found
 
     def end(self, view: View) -> list[Breach]:
         """What the end of the log shows: what is open, what was parted."""
         return [*chain.from_iterable(fold.end(view) for fold in self._folds)]
+
+
+Bound = TypeVar("Bound")
+
+
+def _by_type(tables: list[dict[str, Bound]]) -> dict[str, list[Bound]]:
+    found: dict[str, list[Bound]] = {}
+    for table in tables:
+        for kind, method in table.items():
+            found.setdefault(kind, []).append(method)
+    return found

@@ -61,17 +61,6 @@ class Brackets(Fold):
         self._before: Audited | None = None
         self.bracket: Bracket | None = None
 
-    def judge(self, record: Audited, view: View) -> Iterator[Breach]:
-        """See `Fold.judge`."""
-        yield from self._judge_announced(record)
-        yield from super().judge(record, view)
-
-    def take(self, record: Audited) -> list[Breach]:
-        """See `Fold.take`."""
-        late = [*self._expect_checkpoint(record), *super().take(record)]
-        self._before = record
-        return late
-
     def end(self, view: View) -> Iterator[Breach]:
         """A prune without its result, a bracket without its end."""
         if self._before is not None and isinstance(self._before.event, CompactionPrune):
@@ -105,23 +94,32 @@ class Brackets(Fold):
             case _:
                 return False
 
-    def _judge_announced(self, record: Audited) -> Iterator[Breach]:
+    def judge_announced(self, record: Audited) -> list[Breach]:
+        """What is missing directly before the record, or behind what stands there."""
+        found: list[Breach] = []
+        if self._before is None and record.type not in ("tool/result", "user/message"):
+            return found  # nearly every record
         if self.announces(record):
-            return
+            return found
         if self._before is not None and isinstance(self._before.event, CompactionPrune):
-            yield _lonely(self._before)
+            found.append(_lonely(self._before))
         elif record.type == "tool/result" and ends_of(record) is not None:
             problem = "a result is replaced with no compaction/prune directly before"
-            yield Breach(record, Damage.PRUNE_UNANNOUNCED, problem)
+            found.append(Breach(record, Damage.PRUNE_UNANNOUNCED, problem))
         if is_checkpoint(record):
             problem = "no summary of the same range stands directly before the checkpoint"
-            yield Breach(record, Damage.SUMMARY_MISSING, problem)
+            found.append(Breach(record, Damage.SUMMARY_MISSING, problem))
+        return found
 
-    def _expect_checkpoint(self, record: Audited) -> list[Breach]:
-        before = self._before
-        if before is None or not isinstance(before.event, CompactionSummary):
-            return []
-        if self.announces(record):
+    def expect_announced(self, record: Audited) -> list[Breach]:
+        """Takes in what the record announces; gives a summary that it does not complete."""
+        late = [] if self._before is None else self._expect_checkpoint(self._before, record)
+        announces = isinstance(record.event, CompactionSummary | CompactionPrune)
+        self._before = record if announces else None
+        return late
+
+    def _expect_checkpoint(self, before: Audited, record: Audited) -> list[Breach]:
+        if not isinstance(before.event, CompactionSummary) or self.announces(record):
             return []
         problem = "the summary is not followed by the message that replaces its range"
         breach = Breach(before, Damage.SUMMARY_WITHOUT_REPLACEMENT, problem)

@@ -1,6 +1,7 @@
 """What all folds of rules share: a broken rule, the view to judge by, the dispatch."""
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 from dsh_compact.codec.audit import Audited
@@ -34,23 +35,21 @@ Taker = Callable[[Any, Audited], Iterable[Breach] | None]
 class Fold:
     """Part of the rules, with what it remembers of the log so far.
 
-    The tables name by type of record the method that judges and the one that takes in. A record
-    that cannot be read (`event` is None) is not judged; what it says of turns and calls is taken
-    in.
+    The tables name by type of record the method that judges (and changes nothing) and the one that
+    takes the record in, whatever was judged. A record that cannot be read (`event` is None) is not
+    judged; what it says of turns and calls is taken in.
     """
 
     JUDGES: ClassVar[dict[str, Judge]] = {}
     TAKERS: ClassVar[dict[str, Taker]] = {}
 
-    def judge(self, record: Audited, view: View) -> Iterable[Breach]:
-        """What `record` breaks; changes nothing."""
-        judge = self.JUDGES.get(record.type)
-        return () if judge is None or record.event is None else judge(self, record, view)
+    def judges(self) -> dict[str, Callable[[Audited, View], Iterable[Breach]]]:
+        """What judges, by the type of record."""
+        return {kind: partial(judge, self) for kind, judge in self.JUDGES.items()}
 
-    def take(self, record: Audited) -> Iterable[Breach]:
-        """Takes `record` in, whatever was judged; gives what only now turns out to be broken."""
-        taker = self.TAKERS.get(record.type)
-        return () if taker is None else taker(self, record) or ()
+    def takers(self) -> dict[str, Callable[[Audited], Iterable[Breach] | None]]:
+        """What takes in, by the type of record; gives what only then turns out to be broken."""
+        return {kind: partial(take, self) for kind, take in self.TAKERS.items()}
 
     def end(self, view: View) -> Iterable[Breach]:
         """What the end of the log shows."""

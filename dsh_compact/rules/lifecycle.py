@@ -38,12 +38,13 @@ class Call(Struct, kw_only=True):
 class Lifecycle(Fold):
     """Which turn and step are open; `calls` waits by id, in the order of asking.
 
-    `told` are the calls and results (seq of the message, id of the call) that broke a rule already.
+    `newest` is the record that came last; `told` are the calls and results (seq of the message, id
+    of the call) that broke a rule already.
     """
 
     def __init__(self, version: int) -> None:
         self._version = version
-        self._newest: Audited | None = None
+        self.newest: Audited | None = None
         self.turn: int | None = None
         self.step: int | None = None
         self.last_turn = 0
@@ -60,18 +61,13 @@ class Lifecycle(Fold):
             return f"turn {self.turn} is open, with no step"
         return f"step {self.step} of turn {self.turn} is open"
 
-    def take(self, record: Audited) -> list[Breach]:
-        """See `Fold.take`."""
-        self._newest = record
-        return [*super().take(record)]
-
     def end(self, view: View) -> Iterator[Breach]:
         """What the log ends in: the harness closes it on the next resume."""
         for call in self.calls.values():
             problem = f"the call {quoted(call.call_id)} has no result, and the log ends"
             yield Breach(call.record, Damage.CALL_OPEN, problem)
-        if self.turn is not None and self._newest is not None:
-            yield Breach(self._newest, Damage.TURN_OPEN, f"the log ends in turn {self.turn}")
+        if self.turn is not None and self.newest is not None:
+            yield Breach(self.newest, Damage.TURN_OPEN, f"the log ends in turn {self.turn}")
 
     # Turns and steps
 
