@@ -279,6 +279,31 @@ def test_a_rehearsed_copy_opens(
     assert_goes_on_from_checkpoint(provider.last, stuck.first)
 
 
+@pytest.mark.parametrize("session", ["stuck", "killed"])
+@pytest.mark.parametrize(
+    "backend",
+    ["lying", "crash", "prune-then-crash", "hang", "one-token", "stale", "flaky", "killer"],
+)
+def test_whatever_a_backend_did_in_a_rehearsal_the_session_opens(
+    backend: str,
+    session: str,
+    request: pytest.FixtureRequest,
+    harness_python: Path,
+    provider: ScriptedProvider,
+    tmp_path: Path,
+) -> None:
+    """A hostile backend rehearsed in place leaves a session that the harness goes on with."""
+    provider.wall_tokens = None
+    place = request.getfixturevalue(session).place.copy(tmp_path / "home")
+    words = ("--in-place", "--backend", backend, "--timeout", "0.5", "--json")
+    ran = dshc("recover", place.log, *words)
+    assert (0 if ran.json["recovered"] else 3) == ran.code
+    whole = place.log.read_bytes()
+    assert "completed" == resumed_turn(harness_python, place, provider)
+    assert place.log.read_bytes().startswith(whole)
+    assert set() == provider.last.unanswered_calls
+
+
 def test_an_appended_message_is_sent(
     killed: Ready, harness_python: Path, provider: ScriptedProvider, tmp_path: Path
 ) -> None:
