@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 
-from dsh_compact.report.terminal import cells, clip, safe, safe_block, styled
+from dsh_compact.report.terminal import cells, clip, fold, safe, safe_block, styled
 
 ANY_TEXT: Final = st.text(st.characters(codec=None, categories=None), max_size=60)
 """All of Unicode, lone surrogates too."""
@@ -109,3 +109,27 @@ def test_no_text_is_wider_than_it_may_be(text: str, width: int) -> None:
     clipped = clip(text, width)
     assert cell_len(clipped) <= cells(clipped) <= width
     assert (clipped == text) == (cells(text) <= width)
+
+
+@pytest.mark.parametrize(
+    ("shown", "text", "width"),
+    [
+        ("it all fits", "it all fits", 11),
+        ("a sentence of\n  ours", "a sentence of ours", 13),
+        ("  label  words\n  that go on", "  label  words that go on", 14),
+        ("加工\n  完成", "加工 完成", 6),
+        ("a word that\n  overlooo…", "a word that overlooooooong", 11),
+    ],
+)
+def test_a_sentence_is_folded_at_its_spaces(shown: str, text: str, width: int) -> None:
+    """Further lines are indented, and nothing is lost but the end of an endless word."""
+    assert shown == fold(text, width)
+
+
+@given(ANY_TEXT.map(safe), st.integers(0, 30))
+def test_a_folded_text_fits(text: str, width: int) -> None:
+    """No line is wider than it may be, and short words are all there, in their order."""
+    folded = fold(text, width)
+    assert all(cells(line) <= width for line in folded.split("\n"))
+    if all(cells(word) < width // 2 for word in text.split(" ")):
+        assert text.split() == folded.split()

@@ -14,7 +14,7 @@ from dsh_compact.events import SessionHeader
 from dsh_compact.planning import Item
 from dsh_compact.pressure import Outcome, Size
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, clip, safe, styled
+from dsh_compact.report.terminal import Style, clip, fold, safe, styled
 
 if TYPE_CHECKING:
     from dsh_compact.summarizers.facts import FactsReport
@@ -89,10 +89,12 @@ def text(
     before, after = outcome.before, outcome.after
     assert before is not None
     assert after is not None
-    lines = [safe(log), styled(_verdict(outcome, is_plan=is_plan), "bold", color=color)]
+    lines = [styled(_verdict(outcome, is_plan=is_plan), "bold", color=color)]
     if outcome.reason and not outcome.acted:
         lines.append(safe(outcome.reason, LONGEST_REASON))
-    blocks = ["\n".join(lines if width is None or color else [clip(one, width) for one in lines])]
+    if width is not None and not color:
+        lines = [fold(one, width) for one in lines]
+    blocks = ["\n".join([safe(log) if width is None else clip(safe(log), width), *lines])]
     if after.generation > before.generation:
         blocks += [
             _stretches(outcome, width=width, color=color),

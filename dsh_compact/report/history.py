@@ -16,7 +16,7 @@ from dsh_compact.history import (
     Unfinished,
 )
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import clip, safe, styled
+from dsh_compact.report.terminal import clip, fold, safe, styled
 
 LONGEST_TEXT: Final = 300
 """Characters of an error or a refusal that are looked at: the log has the rest."""
@@ -40,7 +40,8 @@ def text(history: History, *, width: int | None = None, color: bool = False) -> 
         lines += [rows_text(history.rows, width=width, color=color), ""]
     if history.unfinished is not None:
         lines.append(styled(_unfinished(history.unfinished), "yellow", color=color))
-    lines.append(_totals(history.totals))
+    totals = _totals(history.totals)
+    lines.append(totals if width is None else fold(totals, width))
     return "\n".join(lines if width is None or color else [clip_block(one, width) for one in lines])
 
 

@@ -13,9 +13,10 @@ from msgspec import Struct
 from dsh_compact.measurement import Measurement, WindowSource
 from dsh_compact.meter import BaselineKind
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, cells, clip, safe, styled
+from dsh_compact.report.terminal import Style, cells, clip, fold, safe, styled
 
 PLAIN_WIDTH: Final = 80
+LABEL_CELLS: Final = 11
 LONGEST_BAR: Final = 100
 SHORTEST_BAR: Final = 20
 """Cells of the bar: beyond the longest nothing gets clearer, below the shortest nothing is seen."""
@@ -71,11 +72,11 @@ def text(measured: Measurement, *, width: int | None = None, color: bool = False
     lines = _title(measured, width)
     if measured.window_tokens:
         bar = _bar(measured, width or PLAIN_WIDTH, color=color)
-        verdict = _cut(f"  {_verdict(measured)}", width)
+        verdict = _folded(f"  {_verdict(measured)}", width, indent=2)
         style: Style = "red" if measured.over_threshold else "bold"
         lines += ["", f"  {bar}", styled(verdict, style, color=color)]
     lines += ["", *_parts(measured, width, color=color), ""]
-    return "\n".join([*lines, *(_cut(line, width) for line in _facts(measured))])
+    return "\n".join([*lines, *(_folded(one, width, LABEL_CELLS) for one in _facts(measured))])
 
 
 def _title(measured: Measurement, width: int | None) -> list[str]:
@@ -88,6 +89,10 @@ def _title(measured: Measurement, width: int | None) -> list[str]:
 
 def _cut(line: str, width: int | None) -> str:
     return line if width is None else clip(line, width)
+
+
+def _folded(line: str, width: int | None, indent: int) -> str:
+    return line if width is None else fold(line, width, indent)
 
 
 def model_of(measured: Measurement) -> str:

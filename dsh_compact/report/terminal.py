@@ -113,6 +113,25 @@ def clip(text: str, width_cells: int) -> str:
     return text
 
 
+def fold(text: str, width_cells: int, indent: int = 2) -> str:
+    """Return `text` in lines of at most `width_cells`, cut at spaces, all but the first indented.
+
+    For our own sentences, of which nothing may be lost; a single word that is too long is cut.
+    """
+    if cells(text) <= width_cells:
+        return text
+    words = text.lstrip(" ")
+    first, *others = words.split(" ")
+    lines = [text[: len(text) - len(words)] + first]
+    for word in others:
+        longer = f"{lines[-1]} {word}"
+        if cells(longer) <= width_cells:
+            lines[-1] = longer
+        else:
+            lines.append(f"{'':{min(indent, width_cells // 2)}}{word}")
+    return "\n".join(clip(line.rstrip(), width_cells) for line in lines)
+
+
 def _width(character: str) -> int:
     if character < FIRST_ACCENT or character in _NARROW or character == WIDENS:
         return 1
