@@ -6,6 +6,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,6 +21,7 @@ from endpoints import (
     frame,
     openai_answer,
 )
+from running import dshc
 from talks import ALL, Talk, long_session, run
 
 from dsh_compact.events import Header, Message, Reasoning, Text, Usage
@@ -722,3 +724,44 @@ def test_what_a_span_costs_in_all() -> None:
 def test_the_span_is_longer_than_we_tell() -> None:
     """The estimate of the long fixture is what the tests above rely on."""
     assert sum(map(price_message, long_session(12).messages)) > 40_000
+
+
+# On a log -----------------------------------------------------------------------------------------
+
+
+def test_a_log_compacted_by_a_model(protocol: Protocol, logs: Path) -> None:
+    """The checkpoint is the model's, the log tells who wrote it and what it took, never the key."""
+    log = logs / "v4-stuck.jsonl"
+    name = protocol.name.upper()
+    with Endpoint(Streamed(protocol.answer(SUMMARY, **protocol.usage))) as server:
+        done = dshc(
+            "compact", log, "--summarizer", protocol.name, "--json",
+            env={f"{name}_API_KEY": KEY, f"{name}_BASE_URL": server.url},
+        )  # fmt: skip
+    assert (0, True) == (done.code, done.json["acted"])
+    records = [json.loads(line) for line in log.read_text().splitlines()]
+    record = [one["data"] for one in records if one["type"] == "compaction/summary"][-1]
+    assert [{"type": "text", "text": SUMMARY}] == record["summary"]
+    assert (protocol.name, "deepseek-v4-flash") == (record["provider"], record["model"])
+    counted = record["usage"]
+    assert (40, 9, 60) == (
+        counted["inputTokens"], counted["outputTokens"], counted["cacheReadTokens"],
+    )  # fmt: skip
+    assert KEY not in log.read_text() + done.out + done.err
+
+
+def test_a_log_stays_as_it_is_where_the_model_fails(protocol: Protocol, logs: Path) -> None:
+    """A refused key is told with exit code 5, the failed attempt is on record without the key."""
+    log = logs / "v4-stuck.jsonl"
+    name = protocol.name.upper()
+    refused = Refused(401, {"error": {"message": f"invalid key {KEY}"}})
+    with Endpoint(refused) as server:
+        done = dshc(
+            "compact", log, "--summarizer", protocol.name,
+            env={f"{name}_API_KEY": KEY, f"{name}_BASE_URL": server.url},
+        )  # fmt: skip
+    assert 5 == done.code
+    assert f"check the key in {name}_API_KEY" in done.err
+    written = log.read_text()
+    assert "invalid key [key]" in written.splitlines()[-1]
+    assert KEY not in written + done.out + done.err

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dsh_compact.summarizers import patterns
 
-LONG_CHARS: Final = 1_000_000
+LONG_CHARS: Final = 500_000
 LONG_SECONDS: Final = 15
 """What a busy machine may take; here the slowest scanner takes two."""
 
@@ -109,6 +109,10 @@ def test_exit_codes(code: int | None, text: str) -> None:
 def test_an_exit_code_is_not_the_last_line() -> None:
     """A last line that is only an exit code is left out, one that tells more isn't."""
     assert "148 passed" == patterns.without_exit_code("148 passed\nexit code: 0\n")
+    assert "7" == patterns.without_exit_code("7\n[Command finished with exit code 0]")
+    assert "[7] see exit code: 0" + "!" * 80 == patterns.without_exit_code(
+        "[7] see exit code: 0" + "!" * 80
+    )
     assert "see exit code: 0" == patterns.without_exit_code("see exit code: 0")
 
 

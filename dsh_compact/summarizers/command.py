@@ -39,7 +39,7 @@ CHUNK_BYTES: Final = 65_536
 LOOK_SECONDS: Final = 0.1
 """How often we look whether the program prints too much."""
 
-GRACE_SECONDS: Final = 2.0
+GRACE_SECONDS: Final = 1.0
 """How long after the program's end its pipes may still be held by what it started."""
 
 

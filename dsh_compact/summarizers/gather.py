@@ -4,7 +4,7 @@ An earlier checkpoint's entries come first, since they are older, and a newer en
 thing takes the place of an older one. What it says was in progress is over once anything follows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ from dsh_compact.summarizers.checkpoints import (
     outline_of,
     summary_of,
 )
-from dsh_compact.summarizers.language import Phrases
+from dsh_compact.summarizers.language import PHRASES, Phrases
 from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
 from dsh_compact.summarizers.patterns import harmless, one_line
 from dsh_compact.summarizers.talk import (
@@ -45,6 +45,13 @@ _LONGEST_REPEAT: Final = 2_000
 
 _FOCUS_CHARS: Final = 3
 """A shorter word of the user's wishes is a little word."""
+
+
+_SAID: Final = {phrases.said_last for phrases in PHRASES.values()}
+_DONE: Final = {
+    label for phrases in PHRASES.values() for label in (phrases.working_on, phrases.done_last)
+}
+"""How our own layout, in any language, labels the entries of what was in progress."""
 
 
 def gather(messages: Sequence[Message], phrases: Phrases, wishes: str = "") -> Outline:
@@ -84,7 +91,9 @@ def _new(
 def _stands(talk: Sequence[Said], phrases: Phrases) -> list[Entry]:
     """The newest request and the last answer."""
     wanted = [one.text for one in talk if one.by_user]
-    last_request = next((text for text in reversed(wanted) if not is_idle(text)), "")
+    last_request = next(
+        (text for text in reversed(wanted) if not is_idle(text)), "".join(wanted[-1:])
+    )
     last_answer = next((one.text for one in reversed(talk) if not one.by_user), "")
     entries = []
     if last_request:
@@ -118,10 +127,20 @@ def _over(outline: Outline, *, replaced: bool) -> Outline:
     return outline | {
         Section.PROGRESS: Part(),
         Section.FINDINGS: Part(
-            entries=found.entries + progress.entries, omitted=found.omitted + progress.omitted
+            entries=(*found.entries, *_still_true(progress)), omitted=found.omitted
         ),
         Section.OPEN: Part() if replaced else still_open,
     }
+
+
+def _still_true(progress: Part) -> Iterator[Entry]:
+    """What was said in an earlier progress; what was worked on and done stands elsewhere."""
+    for entry in progress.entries:
+        label, _, words = entry.text.partition(": ")
+        if label in _SAID and words:
+            yield Entry(text=words)
+        elif label not in _DONE:
+            yield entry
 
 
 def _merged(earlier: Sequence[Part], new: Sequence[Entry]) -> Part:

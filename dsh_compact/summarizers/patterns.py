@@ -18,6 +18,9 @@ LONGEST_NAME_CHARS: Final = 80
 LONGEST_LINE_CHARS: Final = 400
 """So much of a line is looked at for an error: what went wrong stands at its beginning."""
 
+LONGEST_REMARK_CHARS: Final = 80
+"""A longer last line tells more than an exit code."""
+
 MOST_ERROR_LINES: Final = 200
 """Lines of one text, for each clue, that are weighed as the telling one, half of them its last."""
 
@@ -262,11 +265,18 @@ def exit_code(text: str) -> int | None:
 
 
 def without_exit_code(text: str) -> str:
-    """`text` without a last line that is nothing but an exit code, and without blanks behind."""
+    """`text` without a last line that tells only how the command ended, and no blanks behind.
+
+    That is an exit code alone, or a harness's remark in brackets that states one.
+    """
     text = text.rstrip()
     end = text.rfind("\n") + 1
-    line = text[end:].strip(" []().")
-    return text[:end].rstrip() if len(line) < 60 and _EXIT_CODE.fullmatch(line) else text
+    line = text[end:].strip()
+    if len(line) > LONGEST_REMARK_CHARS:
+        return text
+    bare = line.strip("[]().")
+    remark = line[:1] in {"[", "("} and _EXIT_CODE.search(line)
+    return text[:end].rstrip() if remark or _EXIT_CODE.fullmatch(bare) else text
 
 
 # Sentences ----------------------------------------------------------------------------------------
