@@ -7,27 +7,12 @@ log. An open compaction is not ended: the `session/end-seed` behind it all makes
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from dsh_compact.codec import encode
 from dsh_compact.codec.encode import Draft
-from dsh_compact.events import Text, ToolCall
+from dsh_compact.events import ToolCall
 from dsh_compact.session import Session
 from dsh_compact.surface import Node
-
-NOT_STARTED: Final = (
-    "The tool call was interrupted before the Harness recorded it as started."
-    " Retry it if it is still needed."
-)
-"""Checked to the letter by the harness (0.2.1) on a result without a `tool/call`."""
-
-OUTCOME_UNKNOWN: Final = (
-    "The session ended while this call was running; whether it took effect is not known."
-)
-
-
-ABANDONED: Final = "abandoned: the process that began it is gone"
-"""Why a compaction bracket is closed that nobody holds any more."""
 
 
 def closers(session: Session) -> list[Draft]:
@@ -78,20 +63,5 @@ def _backwards(session: Session) -> Iterator[Node]:
 
 def _result(session: Session, turn: int, step: int, call: ToolCall, seq: int) -> Draft:
     started = next((s for s in session.turns.started_calls if s.call_id == call.id), None)
-    if started is None:
-        error = {"name": "ToolNotStartedError", "code": "TOOL_NOT_STARTED"}
-        text, sources = NOT_STARTED, tuple[int, ...]()
-    else:
-        error = {"name": "ToolOutcomeUnknownError", "code": "TOOL_OUTCOME_UNKNOWN"}
-        text, sources = OUTCOME_UNKNOWN, (started.seq,)
-    return encode.tool_result(
-        turn,
-        step,
-        call.id,
-        (Text(text=text),),
-        f"interrupted-tool-result-{call.id}-{seq}",
-        version=session.format,
-        sources=sources,
-        is_error=True,
-        error=error,
-    )
+    started_seq = None if started is None else started.seq
+    return encode.interrupted_result(turn, step, call.id, started_seq, seq, session.format)

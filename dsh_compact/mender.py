@@ -28,9 +28,8 @@ from dsh_compact.events import (
     Replace,
     SessionHeader,
     SurfaceChange,
-    Text,
 )
-from dsh_compact.rules import NOT_STARTED, NOT_STARTED_TEXT, Breach, Call, Rules, View
+from dsh_compact.rules import Breach, Call, Rules, View
 from dsh_compact.rules.brackets import Saved
 from dsh_compact.surface import Node, Surface
 from dsh_compact.unweave import NOBODY, Item
@@ -38,14 +37,6 @@ from dsh_compact.writers import Chain, Runs
 
 MAX_REMEDIES: Final = 16
 """So many remedies are tried on one line: each may uncover the next fault, none goes in circles."""
-
-ABANDONED: Final = "abandoned: the process that began it is gone"
-"""Why a compaction ends that nobody will end any more."""
-
-OUTCOME_UNKNOWN_TEXT: Final = (
-    "The session ended while this call was running; whether it took effect is not known."
-)
-"""The harness checks the words only where a call never started (`NOT_STARTED_TEXT`)."""
 
 REPAIRED_SOURCE: Final = {"kind": "dsh-compact-repair"}
 """Where a message comes from that holds a result whose call was folded away."""
@@ -404,7 +395,7 @@ class Mender:
         bracket = self.rules.brackets.bracket
         if bracket is None:
             return True
-        draft = encode.compaction_end(bracket.start.compaction_id, bracket.turn, ABANDONED)
+        draft = encode.compaction_end(bracket.start.compaction_id, bracket.turn, encode.ABANDONED)
         if bracket.command_id is not None:
             data = {**draft.data, "sourceCommandId": bracket.command_id}
             draft = structs.replace(draft, data=data)
@@ -449,19 +440,13 @@ class Mender:
         lifecycle = self.rules.lifecycle
         assert lifecycle.turn is not None
         assert lifecycle.step is not None
-        started = call.started_seq is not None
-        names = ("ToolOutcomeUnknownError", "TOOL_OUTCOME_UNKNOWN")
-        name, code = names if started else ("ToolNotStartedError", NOT_STARTED)
-        return encode.tool_result(
+        return encode.interrupted_result(
             lifecycle.turn,
             lifecycle.step,
             call.call_id,
-            (Text(text=OUTCOME_UNKNOWN_TEXT if started else NOT_STARTED_TEXT),),
-            f"interrupted-tool-result-{call.call_id}-{self.next_seq}",
-            version=self.version,
-            sources=() if call.started_seq is None else (call.started_seq,),
-            is_error=True,
-            error={"name": name, "code": code},
+            call.started_seq,
+            self.next_seq,
+            self.version,
         )
 
     def _keep_content(self, record: Audited) -> None:

@@ -24,7 +24,7 @@ from dsh_compact.events import (
     Text,
     ToolCall,
 )
-from dsh_compact.mender import ABANDONED, Mender, Remedy, Trouble
+from dsh_compact.mender import Mender, Remedy, Trouble
 from dsh_compact.unweave import is_supposed
 
 _SPEECH: Final = frozenset(
@@ -276,7 +276,7 @@ def _open_bracket(it: Trouble) -> bool:
 
 def _fail_bracket(it: Trouble) -> bool:
     """A compaction that replaced nothing did not succeed."""
-    return _change(it, splice.with_data(it.case.raw, error=ABANDONED))
+    return _change(it, splice.with_data(it.case.raw, error=encode.ABANDONED))
 
 
 def _write_summary(it: Trouble) -> bool:

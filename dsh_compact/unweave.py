@@ -13,14 +13,12 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from dsh_compact.codec import encode
 from dsh_compact.codec.audit import Audited
 from dsh_compact.events import Place, TurnEnd
-from dsh_compact.rules.lifecycle import NOT_STARTED
 from dsh_compact.writers import Chain, Writers
 
-_SUPPOSED_CODES: Final = frozenset({NOT_STARTED, "TOOL_OUTCOME_UNKNOWN"})
-_SUPPOSED_ID: Final = "interrupted-tool-result-"
-"""By these a result is known that no tool gave: a resume closed the call."""
+_SUPPOSED_CODES: Final = frozenset({encode.NOT_STARTED_CODE, encode.OUTCOME_UNKNOWN_CODE})
 
 NOBODY: Final = -1
 """The chain of a line that is no record, or that is a mere copy."""
@@ -139,7 +137,9 @@ def _mark(record: Audited) -> Mark:
 def is_supposed(record: Audited) -> bool:
     """Whether a result is the harness's own, in place of one that a tool would have given."""
     message_id = record.message.message.id if record.message is not None else None
-    return record.error_code in _SUPPOSED_CODES or (message_id or "").startswith(_SUPPOSED_ID)
+    return record.error_code in _SUPPOSED_CODES or (message_id or "").startswith(
+        encode.INTERRUPTED_ID
+    )
 
 
 class _Unweaving:

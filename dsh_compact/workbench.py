@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from dsh_compact import planning, policy, tokens
 from dsh_compact.codec import encode
+from dsh_compact.codec.encode import ABANDONED
 from dsh_compact.errors import BackendFailed, DshcError, LogError, RuleBroken
 from dsh_compact.events import Block, CompactionStart, Header, Message, Text
-from dsh_compact.interruption import ABANDONED
 from dsh_compact.meter import Pressure
 from dsh_compact.planning import NoSpan, PruneBudget, Span
 from dsh_compact.session import WritableSession

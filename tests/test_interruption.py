@@ -9,7 +9,8 @@ import pytest
 from builders import Conversation, call
 from running import LOGS
 
-from dsh_compact.interruption import NOT_STARTED, closers, unanswered
+from dsh_compact.codec.encode import NOT_STARTED
+from dsh_compact.interruption import closers, unanswered
 from dsh_compact.session import open_session
 from dsh_compact.verify import verify
 

@@ -250,6 +250,47 @@ def tool_result(
     return Draft(type="tool/result", data=data, op=Append(), sources=tuple(sources))
 
 
+NOT_STARTED_CODE: Final = "TOOL_NOT_STARTED"
+OUTCOME_UNKNOWN_CODE: Final = "TOOL_OUTCOME_UNKNOWN"
+INTERRUPTED_ID: Final = "interrupted-tool-result-"
+"""How the harness marks a result that no tool gave: its error's code, and how its id begins."""
+
+NOT_STARTED: Final = (
+    "The tool call was interrupted before the Harness recorded it as started."
+    " Retry it if it is still needed."
+)
+"""Checked to the letter by the harness (0.2.1) on a result without a `tool/call`."""
+
+OUTCOME_UNKNOWN: Final = (
+    "The session ended while this call was running; whether it took effect is not known."
+)
+
+ABANDONED: Final = "abandoned: the process that began it is gone"
+"""Why a compaction bracket is closed that nobody holds any more."""
+
+
+def interrupted_result(
+    turn: int, step: int, call_id: str, started_seq: int | None, seq: int, version: int
+) -> Draft:
+    """What the harness writes, as event `seq`, for a call that a crash left without its result.
+
+    `started_seq` is that of the call's `tool/call`, None where it never began.
+    """
+    started = started_seq is not None
+    unknown = {"name": "ToolOutcomeUnknownError", "code": OUTCOME_UNKNOWN_CODE}
+    return tool_result(
+        turn,
+        step,
+        call_id,
+        (Text(text=OUTCOME_UNKNOWN if started else NOT_STARTED),),
+        f"{INTERRUPTED_ID}{call_id}-{seq}",
+        version=version,
+        sources=() if started_seq is None else (started_seq,),
+        is_error=True,
+        error=unknown if started else {"name": "ToolNotStartedError", "code": NOT_STARTED_CODE},
+    )
+
+
 # A compaction -------------------------------------------------------------------------------------
 
 

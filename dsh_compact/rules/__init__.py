@@ -15,12 +15,10 @@ from dsh_compact.events import SessionHeader
 from dsh_compact.rules.brackets import Brackets
 from dsh_compact.rules.breach import Breach, Fold, View
 from dsh_compact.rules.citations import Citations
-from dsh_compact.rules.lifecycle import NOT_STARTED, NOT_STARTED_TEXT, Call, Lifecycle
+from dsh_compact.rules.lifecycle import Call, Lifecycle
 from dsh_compact.rules.pairing import Pairing
 
 __all__ = [
-    "NOT_STARTED",
-    "NOT_STARTED_TEXT",
     "Breach",
     "Call",
     "Rules",

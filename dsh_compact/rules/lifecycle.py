@@ -9,17 +9,11 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
+from dsh_compact.codec import encode
 from dsh_compact.codec.audit import Audited
 from dsh_compact.errors import Damage
 from dsh_compact.events import ToolCallStarted
 from dsh_compact.rules.breach import Breach, Fold, Judge, Taker, View, ends_of, quoted
-
-NOT_STARTED: Final = "TOOL_NOT_STARTED"
-NOT_STARTED_TEXT: Final = (
-    "The tool call was interrupted before the Harness recorded it as started."
-    " Retry it if it is still needed."
-)
-"""What stands in the result of a call that never began; release 0.2.1 compares it to the letter."""
 
 _NAMED: Final = 3
 """Waiting calls that a problem names; more are counted."""
@@ -173,14 +167,18 @@ class Lifecycle(Fold):
 
     def _closes_unstarted(self, record: Audited, call_id: str) -> bool:
         """Whether it is the very result by which the harness closes a call that never began."""
-        if record.error_code != NOT_STARTED or record.message is None or record.message.sources:
+        if (
+            record.error_code != encode.NOT_STARTED_CODE
+            or record.message is None
+            or record.message.sources
+        ):
             return False
         message = record.message.message
         if self._version != 4 or (message.id or "").startswith(f"forked-tool-result-{call_id}-"):
             return True
         head, _, number = (message.id or "").rpartition("-")
-        named = head == f"interrupted-tool-result-{call_id}" and number.isdecimal()
-        return named and len(message.content) == 1 and message.text == NOT_STARTED_TEXT
+        named = head == f"{encode.INTERRUPTED_ID}{call_id}" and number.isdecimal()
+        return named and len(message.content) == 1 and message.text == encode.NOT_STARTED
 
     # Taking in
 
