@@ -17,7 +17,7 @@ test *words:
 check:
     {{bin}}/ruff format . && {{bin}}/ruff check . && {{bin}}/mypy && {{bin}}/lint-imports
 
-# Write the commands' help into the README
+# Write the commands' help and what its console blocks print into the README
 help:
     {{bin}}/python tests/readme.py
 

@@ -1,6 +1,7 @@
 """Reads the README as a machine does: its set-up commands, its console blocks, its help section.
 
-    python tests/readme.py              write the commands' help into the README
+    python tests/readme.py              write the commands' help into the README, and what the
+                                        console blocks really print
     python tests/readme.py --set-up N   print set-up command N (from 1), as the README has it
 
 Needs nothing but the standard library: the second form runs before anything is installed.
@@ -8,8 +9,10 @@ Needs nothing but the standard library: the second form runs before anything is 
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,6 +81,25 @@ def agrees(shown: str, real: str) -> bool:
     return re.fullmatch(pattern, real.strip(), re.DOTALL) is not None
 
 
+def renewed(text: str, bin_folder: Path) -> str:
+    """Return the README's `text` with each console block as it really happens.
+
+    What agrees stays as it is; elsewhere the package's own folder is shown as `...`.
+    """
+    for console in consoles(text):
+        with tempfile.TemporaryDirectory() as folder:
+            logs = Path(folder) / "logs"
+            shutil.copytree(ROOT / "tests" / "logs", logs)
+            printed = play(console, logs, bin_folder)
+        for (command, shown), real in zip(console.steps, printed, strict=True):
+            if not agrees(shown, real):
+                told = real.replace(str(ROOT / "dsh_compact" / "data"), "...")
+                old, new = f"$ {command}\n{shown}", f"$ {command}\n{told}"
+                assert old in text
+                text = text.replace(old, new, 1)
+    return text
+
+
 def help_section() -> str:
     """Return the help of all commands as the README shows it, from the real program."""
     from dsh_compact.cli import names
@@ -108,6 +130,7 @@ def main(words: list[str]) -> None:
     if words[:1] == ["--set-up"]:
         print(set_up(text)[int(words[1]) - 1])
     else:
+        text = renewed(text, Path(sys.executable).parent)
         README.write_text(with_help(text, help_section()), "utf-8")
 
 
