@@ -163,6 +163,13 @@ def test_wrong_usage_is_a_sentence_and_exit_2(
     assert Ran(code=2, out="", err=f"{sentence}\n") == run([*probe, *words])
 
 
+def test_choices_that_come_a_line_each_are_one_sentence() -> None:
+    """An error is one line, whatever the parser makes of it."""
+    done = dshc("export", "--demo")
+    wanted = "Missing option '--to'. Choose from: openai, anthropic, markdown"
+    assert Ran(code=2, out="", err=f'dshc: {wanted}; see "dshc export --help"\n') == done
+
+
 def test_a_bug_keeps_its_traceback_and_is_no_finding(probe: list[str]) -> None:
     """Any other exception shows its traceback, made safe, and exits with a code of its own."""
     done = run([*probe, "probe", "--do", RAISE.format("ValueError('\\x1b[2J')")])

@@ -226,5 +226,5 @@ def _laid_out(examples: str, width: int) -> list[str]:
 
 def _usage_sentence(error: typer.TyperException, words: list[str]) -> str:
     where = f"dshc {words[0]}" if words[0] in names() else "dshc"
-    message = error.format_message().strip().rstrip(".")
+    message = " ".join(error.format_message().split()).rstrip(".")  # choices come a line each
     return f'{message}; see "{where} --help"'
