@@ -67,6 +67,15 @@ def test_a_reply_keeps_its_question() -> None:
     )
 
 
+def test_a_message_of_code_alone_is_a_request() -> None:
+    """A message without any prose is kept like another, and so is a question inside code."""
+    code = "```\nSELECT 1;\n```"
+    talk = Talk().user("Run this:").user(code).answer("```?").user(code + "\n--")
+    assert ["Run this:", "```\n  SELECT 1;\n  ```", "```\n  SELECT 1;\n  ```\n  --"] == section(
+        summary_of(talk), "Requests"
+    )
+
+
 def test_only_the_next_message_replies() -> None:
     """A question is answered once: what the user says next is a request of its own."""
     talk = Talk().user("Clean up.").answer("Drop the table?").user("yes").user("And add an index.")
@@ -91,6 +100,16 @@ def test_files_are_listed_with_what_was_done_to_them() -> None:
     talk.answer("", write("b.py", "1"), edit("b.py", "?", "!")).result("ok")
     talk.result("old_string not found", error=True)
     assert ["`a.py`: read, edited 2×", "`b.py`: written"] == section(summary_of(talk), "Files")
+
+
+def test_a_file_named_like_its_tool_is_a_file() -> None:
+    """What a call is doesn't hang on how its target begins; other tools stand with the commands."""
+    talk = Talk().answer(
+        "", read("readme.md"), ("edit", {"path": "editor.py"}), ("web", {"q": "x"})
+    )
+    text = summary_of(talk.result("a").result("b").result("c"))
+    assert ["`readme.md`: read", "`editor.py`: edited"] == section(text, "Files")
+    assert ['`web {"q": "x"}` → ok: c'] == section(text, "Commands")
 
 
 def test_changed_files_outlive_those_that_were_read() -> None:

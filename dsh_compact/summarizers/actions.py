@@ -35,7 +35,10 @@ MOST_ERRORS: Final = 2
 MOST_PATCHED: Final = 200
 """Files of one patch that are named."""
 
-Deed: TypeAlias = Literal["command", "read", "written", "edited", "deleted", "searched", "used"]
+Deed: TypeAlias = Literal[
+    "command", "called", "read", "written", "edited", "deleted", "searched", "used"
+]
+"""`command` ran a command line, `called` some other tool; the rest was done to a file."""
 
 
 class Action(Struct, frozen=True, kw_only=True):
@@ -142,7 +145,7 @@ _PATCH_DEEDS: Final[dict[str, Deed]] = {"Add": "written", "Delete": "deleted"}
 def _begun(order: int, call: ToolCall) -> Iterator[Action]:
     given = arguments(call)
     tool = one_line(harmless(call.name[:LONGEST_LINE_CHARS]))
-    found = [*_targets(call.name, given)] or [("used", _other(tool, call.arguments))]
+    found = [*_targets(call.name, given)] or [("called", _other(tool, call.arguments))]
     for deed, target in found:
         yield Action(order=order, tool=tool, deed=deed, target=target)
 
@@ -242,8 +245,7 @@ def _ended(action: Action, order: int, text: str, *, is_error: bool) -> Action:
 
 
 def _reads(action: Action) -> bool:
-    """Whether the action shows somebody else's text: its last line tells nothing about the
-    action."""
+    """Whether the action shows somebody else's text, whose last line tells nothing of it."""
     if action.deed == "command":
         return action.target.partition(" ")[0] in _READERS
     return action.deed in {"read", "searched"}

@@ -140,8 +140,7 @@ class _Gathered:
         return ["\n".join(lines) for lines in self._lines]
 
     def take(self, line: str) -> None:
-        """A bullet begins an entry; what is indented deeper goes on with it, other lines stand
-        alone."""
+        """A bullet begins an entry; what is indented deeper goes on with it."""
         depth = len(line) - len(line.lstrip())
         bullet = _BULLET.match(line)
         if bullet and self._depth is None:

@@ -34,8 +34,7 @@ class Extractive:
 
 
 def _phrases(request: Request) -> Phrases:
-    """The fixed words in the user's language; an earlier checkpoint counts where they said
-    nothing."""
+    """The fixed words in the user's language, or that of whoever else said something."""
     talk = said(request.messages, "")
     by_user = [one.text for one in talk if one.by_user]
     by_model = [one.text for one in talk if not one.by_user]

@@ -33,6 +33,7 @@ from dsh_compact.summarizers.patterns import (
     sentences,
 )
 from dsh_compact.summarizers.talk import is_idle, said
+from dsh_compact.summarizers.work import RUNS
 
 MOST_EXAMPLES: Final = 10
 """Lost facts that a report names for each kind."""
@@ -140,7 +141,7 @@ def facts_of(messages: Sequence[Message]) -> dict[FactKind, list[str]]:
     ]
     done = actions(messages)
     commands = [action.target for action in done if action.deed == "command"]
-    targets = [a.target for a in done if a.deed not in {"command", "used"}]
+    targets = [a.target for a in done if a.deed not in RUNS]
     found: dict[FactKind, Iterable[str]] = {
         FactKind.PATH: [*targets, *_each(paths, [*prose, *commands])],
         FactKind.COMMAND: map(_head, commands),

@@ -77,8 +77,7 @@ def _last_word(outline: Outline) -> str:
 
 
 def _fill(parts: Outline, phrases: Phrases, room: int, *, plain: bool) -> dict[Section, str]:
-    """Each section's text; what a section leaves of its room is offered to the next in
-    importance."""
+    """Each section's text; what one leaves of its room is offered to the next in importance."""
     setters = {
         section: _Setter(section, part, phrases, plain=plain) for section, part in parts.items()
     }
@@ -98,8 +97,7 @@ def _fill(parts: Outline, phrases: Phrases, room: int, *, plain: bool) -> dict[S
 
 
 def _worthwhile(needs: dict[Section, int], room: int) -> dict[Section, int]:
-    """The room of each section; the least important have none where it would be too little for
-    all."""
+    """The room of each section; where it is too little for all, the least important have none."""
     while True:
         given = _share_out(needs, room)
         poor = any(

@@ -41,8 +41,7 @@ CORRECTION_CHARS: Final = 400
 """A message as short that begins with a correction is one, whole."""
 
 LEAST_BYTES: Final = 24
-"""A sentence without facts that takes less in UTF-8 tells nothing: `Fixed.`, `Done, all is
-well.`"""
+"""A sentence without facts that takes less in UTF-8 tells nothing: `Fixed.`, `All is well.`"""
 
 ACKNOWLEDGEMENT_CHARS: Final = 10
 """`ok`, `go on`, `thanks`, `weiter`: the first to go."""
@@ -61,8 +60,7 @@ SPEAKS_FOR_USER: Final = frozenset({"", "user", "user-question-reply", "user-app
 
 
 class Said(NamedTuple):
-    """One text of the user or of the model, harmless; `closes` tells that the turn ended with
-    it."""
+    """One text of the user or the model, harmless; `closes` tells that a turn ended with it."""
 
     order: int
     by_user: bool
@@ -126,7 +124,7 @@ def asked(talk: Sequence[Said]) -> Asked:
         cues = Cues(CORRECTIONS, one.text)
         if question and len(one.text) <= REPLY_CHARS:
             _put(decisions, f"{question} → {one.text}", age)
-        elif requests and len(one.text) <= CORRECTION_CHARS and cues.hold(sentences(one.text)[0]):
+        elif requests and len(one.text) <= CORRECTION_CHARS and cues.hold(_first(one.text)):
             _put(decisions, one.text, age)
         else:
             idle = len(talk) if is_idle(one.text) else 0
@@ -140,8 +138,14 @@ def asked(talk: Sequence[Said]) -> Asked:
 
 def _question(text: str) -> str:
     """The question that an answer ends with, or nothing."""
-    last = text.rstrip("*_ \n")[-1:]
-    return sentences(text[-2 * CORRECTION_CHARS :])[-1] if last in {"?", "？"} else ""
+    if text.rstrip("*_ \n")[-1:] not in {"?", "？"}:
+        return ""
+    return next(reversed(sentences(text[-2 * CORRECTION_CHARS :])), "")
+
+
+def _first(text: str) -> str:
+    """The first sentence of prose; a message that is all code has none."""
+    return next(iter(sentences(text)), "")
 
 
 def is_idle(text: str) -> bool:
@@ -231,8 +235,7 @@ _ITEM_KEYS: Final = ("content", "text", "title", "task", "step", "description", 
 
 
 class OpenWork(NamedTuple):
-    """What is still to be done; `listed` tells that it comes from a list that replaces older
-    ones."""
+    """What is still to be done; `listed` tells that a list replaces what older ones say."""
 
     entries: list[Entry]
     listed: bool
@@ -254,8 +257,7 @@ def open_work(messages: Sequence[Message], talk: Sequence[Said]) -> OpenWork:
 
 
 def _newest_list(messages: Sequence[Message]) -> list[str] | None:
-    """The open items of the newest list, written with a tool or as boxes; None where there is
-    none."""
+    """The open items of the newest list, by a tool or as boxes; None where there is none."""
     for message in reversed(messages):
         if message.role != "assistant":
             continue

@@ -34,6 +34,7 @@ _LESS: Final = 1_000_000
 
 _JOINTS: Final = re.compile(r"&&|\|\||;|\n")
 
+RUNS: Final[frozenset[Deed]] = frozenset({"command", "called"})
 CHANGES: Final[frozenset[Deed]] = frozenset({"written", "edited", "deleted"})
 
 
@@ -44,7 +45,7 @@ def files(done: Sequence[Action], phrases: Phrases) -> list[Entry]:
     """Each file that a tool worked on, with what was done to it; changed ones matter most."""
     touched: dict[str, list[Action]] = {}
     for action in done:
-        if action.deed != "command" and not action.target.startswith(action.tool):
+        if action.deed not in RUNS:
             touched.setdefault(action.target, []).append(action)
     return _newest(_file(path, deeds, phrases, len(done)) for path, deeds in touched.items())
 
@@ -71,9 +72,7 @@ def _deed_word(deed: Deed, phrases: Phrases) -> str:
         "edited": phrases.edited,
         "deleted": phrases.deleted,
         "searched": phrases.searched,
-        "used": phrases.used,
-        "command": phrases.used,
-    }[deed]
+    }.get(deed, phrases.used)
 
 
 # Commands -----------------------------------------------------------------------------------------
@@ -83,7 +82,7 @@ def commands(done: Sequence[Action], phrases: Phrases) -> list[Entry]:
     """Each command line with how it ended the last time; other tools' calls count as commands."""
     runs: dict[str, list[Action]] = {}
     for action in done:
-        if action.deed == "command" or action.target.startswith(action.tool):
+        if action.deed in RUNS:
             runs.setdefault(short_command(action.target), []).append(action)
     return _newest(_command(line, again, phrases) for line, again in runs.items())
 
@@ -120,8 +119,7 @@ def errors(
     pasted: Iterable[tuple[int, str]],
     phrases: Phrases,
 ) -> list[Entry]:
-    """What went wrong, and what mended it: the edits and the words before the same thing went
-    well."""
+    """What went wrong, and what mended it: edits and words before the same thing went well."""
     found: dict[str, Entry] = {}
     for place, line in pasted:
         found[line] = Entry(text=line[:LONGEST_ERROR_CHARS], rank=-place)
@@ -158,8 +156,7 @@ def _mended_at(index: int, done: Sequence[Action], successes: dict[str, list[int
 
 
 def _stems(action: Action) -> frozenset[str]:
-    """What a second try has in common with the first: each program with its first word, or the
-    path."""
+    """What a second try shares with the first: each program with its first word, or the path."""
     if action.deed != "command":
         return frozenset((action.target,))
     line = action.target[: 4 * LONGEST_COMMAND_CHARS]
@@ -168,13 +165,9 @@ def _stems(action: Action) -> frozenset[str]:
 
 
 def _where(action: Action) -> str:
-    if action.deed == "command":
+    if action.deed in RUNS:
         return _marked(short_command(action.target))
-    return (
-        action.target
-        if action.target.startswith(action.tool)
-        else f"{action.tool} {_marked(action.target)}"
-    )
+    return f"{action.tool} {_marked(action.target)}"
 
 
 def _cure(
