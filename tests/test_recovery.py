@@ -230,6 +230,7 @@ STAYS: Final = {
     "a message appended": [note("hello")],
     "a bracket left open": [open_bracket()],
     "garbage behind a summary": [fold("so far"), write(b"\x00\xff garbage\n")],
+    "garbage behind prunes": [prune(), write(b"\x00\xff garbage\n")],
     "a summary, and earlier bytes changed": [fold("so far"), flip(40)],
     "a copy in the log's place": [swap()],
     "the log removed": [fold("so far"), delete()],
