@@ -187,7 +187,7 @@ class UnreadableLog(LogError):
 
 
 class OwnedLog(LogError):
-    """Another live process may write to the log: it holds the lock; `owner` names it where known."""
+    """Another live process may write to the log: it holds the lock; `owner` names it, if known."""
 
     def __init__(self, path: str, lock_path: str, owner: str | None) -> None:
         who = f"process {owner}" if owner else "another process"

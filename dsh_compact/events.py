@@ -356,7 +356,7 @@ class EndSeed(NamedTuple):
     seq: int
 
 
-class Other(NamedTuple):
+class Other(Struct, frozen=True):
     """Any other event or packed row; it stands for `count` seqs from `seq` on.
 
     `known` is false for a type that we have never heard of, `ignorable` as the record says.

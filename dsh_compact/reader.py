@@ -316,7 +316,7 @@ def _spooled(source: BinaryIO | RawIOBase) -> BinaryIO:
     from shutil import copyfileobj
     from tempfile import TemporaryFile
 
-    spool = TemporaryFile()
+    spool = TemporaryFile()  # noqa: SIM115  (the reader closes it)
     copyfileobj(source, spool, CHUNK_BYTES)
     spool.flush()
     return cast("BinaryIO", spool)

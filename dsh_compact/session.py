@@ -251,8 +251,10 @@ class Session:
         try:
             for run in self._reader.runs():
                 if self._scanner is None:
-                    header, run = self._begin(run)
-                self._take(run)
+                    header, rest = self._begin(run)
+                    self._take(rest)
+                else:
+                    self._take(run)
                 if self.stopped:
                     break
         except RuleBroken as fault:

@@ -23,7 +23,7 @@ from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import Append, Kind, Place, Replace, SurfaceChange
 
 BLOCK_NODES: Final = 512
-"""Nodes in a block: both a block and the list of blocks stay short enough to copy for 10^5 nodes."""
+"""Nodes in a block: with 10^5 nodes both a block and the list of blocks are short to copy."""
 
 
 class Node(NamedTuple):
@@ -193,7 +193,8 @@ class Surface:
             if spot is None:
                 raise RuleBroken(
                     Damage.RANGE_NOT_ON_SURFACE,
-                    f"the replaced range {start_seq}–{end_seq} names {end}, which is not on the surface",
+                    f"the replaced range {start_seq}–{end_seq} names {end},"
+                    " which is not on the surface",
                     seq,
                 )
             ends.append(spot)
@@ -207,15 +208,14 @@ class Surface:
 
     def _admit(self, change: SurfaceChange, shadowed: tuple[Node, ...], recall: Recall) -> None:
         _check_sources(change, shadowed)
-        head = self.head
-        if head is not None and head.kind == "system" and shadowed[0].seq == head.seq:
-            if change.kind != "system" or len(shadowed) > 1:
-                raise RuleBroken(
-                    Damage.SYSTEM_FOLDED,
-                    f"the system message at the head (seq {head.seq}) may be replaced only by"
-                    " a system message over just that node",
-                    change.seq,
-                )
+        is_prompt = shadowed[0].kind == "system" and shadowed[0] is self.head
+        if is_prompt and (change.kind != "system" or len(shadowed) > 1):
+            raise RuleBroken(
+                Damage.SYSTEM_FOLDED,
+                f"the system message at the head (seq {shadowed[0].seq}) may be replaced only by"
+                " a system message over just that node",
+                change.seq,
+            )
         if change.kind == "tool":
             _check_prune(change, shadowed, recall)
 
@@ -238,7 +238,7 @@ class Surface:
         return self._search(seq) if seq in self._orders else None
 
     def _search(self, seq: int) -> tuple[int, int] | None:
-        """The slow, certain way: needed only on a surface that another one has been derived from."""
+        """The slow, certain way: needed only on a surface that another was derived from."""
         for index in range(len(self._blocks) + 1):
             for at, node in enumerate(self._block(index)):
                 if node.seq == seq:

@@ -56,7 +56,7 @@ def price_message(message: Message) -> int:
 
 
 def price_header(header: Header | None) -> int:
-    """Estimated tokens of what a request carries before the conversation: system prompt and tools."""
+    """Estimated tokens of what stands before the conversation: system prompt and tools."""
     if header is None:
         return 0
     return system_tokens(header) + tools_tokens(header)

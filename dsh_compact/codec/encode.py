@@ -374,7 +374,7 @@ def checkpoint(
     *,
     version: int,
 ) -> Draft:
-    """The message that replaces `shadowed_seqs`; `bracket_seqs` are those of its start and summary."""
+    """The message that replaces `shadowed_seqs`; `bracket_seqs`: those of its start and summary."""
     draft = user_message(content, message_id, checkpoint_source(compaction_id, version=version))
     return Draft(
         type=draft.type,

@@ -94,7 +94,7 @@ class Message(Struct, rename="camel"):
 
 
 class RawMessage(Struct, rename="camel"):
-    """A message whose blocks stay the bytes that stand in the log: some are of kinds nobody listed."""
+    """A message whose blocks stay the bytes of the log: some are of kinds that nobody listed."""
 
     role: str = ""
     content: list[Raw] = []
@@ -285,7 +285,7 @@ _RAW_FIELDS: Final[dict[type[Any], str]] = {
 
 
 def load(raw: bytes) -> Any:
-    """Any JSON value, lone surrogates included; raises `RuleBroken` (not-json, not-utf8, too-deep)."""
+    """Any JSON value, also with lone surrogates; raises `RuleBroken` (not-json, -utf8, too-deep)."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as fault:
