@@ -53,7 +53,7 @@ from dsh_compact.events import (
 )
 
 MAX_SOURCES: Final = 10_000_000
-"""Most seqs that the ranges in one `sourceEventSeqs` may stand for: a few bytes can name billions."""
+"""Most seqs that the ranges in one `sourceEventSeqs` may stand for: few bytes can name billions."""
 
 MAX_TOKENS: Final = 2**53
 """Largest count that is believed, the largest whole number that JavaScript writes exactly."""

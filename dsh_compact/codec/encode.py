@@ -175,7 +175,7 @@ def assistant_message(
     version: int,
     usage: Usage | None = None,
 ) -> Draft:
-    """An answer at the end of the surface; formats 3 and 4 want its stream, which we do not have."""
+    """An answer at the end of the surface; formats 3 and 4 want a stream, which we do not have."""
     data: dict[str, Any] = {
         "turn": turn,
         "step": step,

@@ -285,7 +285,7 @@ _RAW_FIELDS: Final[dict[type[Any], str]] = {
 
 
 def load(raw: bytes) -> Any:
-    """Any JSON value, also with lone surrogates; raises `RuleBroken` (not-json, -utf8, too-deep)."""
+    """Any JSON value, lone surrogates too; raises `RuleBroken` (not-json, not-utf8, too-deep)."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as fault:
