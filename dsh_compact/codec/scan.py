@@ -12,7 +12,7 @@ noticed.
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from dsh_compact.codec import wire
 from dsh_compact.codec.decode import decode
@@ -26,7 +26,6 @@ from dsh_compact.events import (
     CompactionSummary,
     EndSeed,
     Event,
-    Kind,
     Other,
     Place,
     RequestContext,
@@ -81,7 +80,7 @@ def _light_event(
     if action is _HEADER:
         return RequestHeader(seq, place) if data.find(_SURFACE_OP, at, end) < 0 else None
     if action in _KINDS and data.endswith(_APPENDED, at, end):
-        return SurfaceChange(seq, cast('Kind', action), APPEND, (), place)
+        return SurfaceChange(seq, action, APPEND, (), place)
     return None
 
 
