@@ -126,6 +126,12 @@ def test_the_promised_fields_are_there(name: str, logs: Path) -> None:
         assert not inner or inner in within, field
 
 
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_shown(path: Path) -> None:
+    """Whoever reads the README learns of each example."""
+    assert f"examples/{path.name}" in PROSE
+
+
 def test_three_dots_stand_for_any_text() -> None:
     """The comparison is strict but for `...`."""
     shown = "log ...\n3 events\n"

@@ -123,7 +123,11 @@ def command(
         typer.Option(min=0, metavar="USD", help="What a million input tokens cost."),
     ] = None,
     expect: Annotated[
-        Expectation | None, typer.Option(help="Exit 0 if it comes out like that, else 1.")
+        Expectation | None,
+        typer.Option(
+            metavar="OUTCOME",
+            help="Exit 0 if it comes out like that, else 1: retry, preserve or recovered.",
+        ),
     ] = None,
     in_place: Annotated[
         bool, typer.Option("--in-place", help="Work on the log itself, not on a copy.")
