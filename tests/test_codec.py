@@ -523,6 +523,15 @@ def test_a_lone_surrogate_is_written_as_an_escape() -> None:
     assert "\ud83d é" == decode_surface_event(raw, 4).message.text
 
 
+@pytest.mark.parametrize("words", ["plain", "half a \ud83d character"])
+def test_an_opaque_block_keeps_its_bytes_beside_any_text(words: str) -> None:
+    """Spaces, escapes and the form of numbers are its writer's, also beside a lone surrogate."""
+    raw = b'{ "type":"image", "x": 1.50e1, "name":"\\u00e9" }'
+    draft = encode.user_message([Opaque(kind="image", json=raw, length=9), Text(text=words)], "id")
+    assert raw in draft.line(0, 1, 4)
+    assert words == decode_surface_event(draft.line(0, 1, 4), 4).message.text
+
+
 @given(conversations(max_verbs=12))
 def test_blocks_nobody_knows_are_carried_to_the_byte(log: Conversation) -> None:
     """A message's blocks, written again, are the very blocks, opaque ones in their own bytes."""

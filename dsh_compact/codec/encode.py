@@ -457,7 +457,7 @@ def _block(block: Block) -> Any:
                 "isError": block.is_error,
             }
         case Opaque():
-            return wire.fragment(block.json)
+            return wire.Fragment(block.json)
 
 
 def _usage(usage: Usage) -> dict[str, int]:

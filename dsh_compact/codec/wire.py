@@ -311,17 +311,42 @@ def _refuse_constant(name: str) -> Any:
 def dump(value: Any) -> bytes:
     """Compact JSON as JavaScript writes it: UTF-8, a lone surrogate escaped."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default=_as_it_is)
     except (TypeError, orjson.JSONEncodeError):
-        import json
-
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        return LONE_SURROGATE.sub(_escape, text).encode()
+        return _dump_with_surrogates(value)
 
 
-def fragment(raw: bytes) -> Any:
+class Fragment(Struct, frozen=True):
     """JSON that stands in a value as it is; `dump` writes it byte for byte."""
-    return orjson.Fragment(raw)
+
+    raw: bytes
+
+
+def _as_it_is(value: Any) -> Any:
+    if isinstance(value, Fragment):
+        return orjson.Fragment(value.raw)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _dump_with_surrogates(value: Any) -> bytes:
+    """The standard library's way, which knows no fragments: marks that nobody can guess hold their
+    places.
+    """
+    import json
+    from uuid import uuid4
+
+    fragments: dict[bytes, bytes] = {}
+
+    def mark(part: Any) -> str:
+        if not isinstance(part, Fragment):
+            raise TypeError(f"{type(part).__name__} is no JSON")
+        name = str(uuid4())
+        fragments[name.encode()] = part.raw
+        return name
+
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=mark)
+    line = LONE_SURROGATE.sub(_escape, text).encode()
+    return re.sub(rb'"([0-9a-f-]{36})"', lambda found: fragments.get(found[1], found[0]), line)
 
 
 def dump_sorted(value: Any) -> bytes:
