@@ -353,6 +353,20 @@ def test_a_model_has_a_name(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+@pytest.mark.parametrize("verb", ["begin_step", "answer", "recover", "end_turn", "begin_turn"])
+def test_a_call_that_waits_stops_the_turn(verb: str, tmp_path: Path) -> None:
+    """No request, no answer and no good end before its result is there; nothing is written."""
+    path = tmp_path / "session.jsonl"
+    with begun(path) as talk:
+        talk.user("What is here?")
+        talk.begin_step()
+        talk.answer(Reply(calls=(LS,)))
+        before = path.read_bytes()
+        with pytest.raises(UsageError):
+            VERBS[verb](talk)
+        assert before == path.read_bytes()
+
+
 # Any order of verbs
 
 VERBS: Final[dict[str, Callable[[Conversation], object]]] = {
