@@ -12,17 +12,19 @@ from xml.etree import ElementTree as ET
 import plain_reader
 import pytest
 from running import LOGS, LONGEST_SECONDS, dshc
+from wilful import POLICY, Wilful, prune, sleep, stuck
 
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.lookup import load
-from dsh_compact.backends.running import run_isolated
+from dsh_compact.backends.running import Ran, run_here, run_isolated
 from dsh_compact.backends.standard import Standard
 from dsh_compact.conformance import Case, Rule, Scorecard, Violation, Wishes, cases
-from dsh_compact.conformance.faults import Fault
+from dsh_compact.conformance.faults import Fault, Watch
 from dsh_compact.conformance.rules import MEANINGS
 from dsh_compact.conformance.sessions import OVERFLOWING, SHAPES, written_to
 from dsh_compact.errors import DshcError, LogError
 from dsh_compact.report.conformance import text, xml
+from dsh_compact.session import open_session
 from dsh_compact.summarizers.extract import Extractive
 from dsh_compact.verify import verify
 from dsh_compact.workbench import Workbench
@@ -124,6 +126,7 @@ def rewrites(bench: Workbench, standard: Standard) -> Claim:
     ("act", "rule", "fault"),
     [
         (swallows_errors, Rule.CLAIMS_TRULY, "disk"),
+        (swallows_errors, Rule.CLAIMS_TRULY, "time over"),
         (forgets_its_claim, Rule.RETURNS, "none"),
         (leaves_a_file, Rule.LEAVES_NO_FILES, "none"),
         (rewrites, Rule.KEEPS_HISTORY, "none"),
@@ -137,6 +140,19 @@ def test_one_broken_rule_is_found(
     assert rule in {
         one.rule for case in found if case.fault.kind == fault for one in case.violations
     }
+
+
+def test_a_cancelled_request_strikes_once_something_was_written(tmp_path: Path) -> None:
+    """Not before, and then at once: nobody waits for the rest."""
+    log = stuck().write(tmp_path / "session.jsonl")
+    with open_session(log) as session:
+        bench = Workbench(session, policy=POLICY, retain_tokens=0, goal=None, insist=True)
+        watch = Watch(Fault(kind="cancelled"), run_here)
+        assert Ran() == watch(Wilful([sleep(0.2), prune(), sleep(20)]), bench, 60.0)
+        (seen,) = watch.seen
+        assert seen.after is not None
+        assert seen.after.generation > seen.before.generation
+        assert 0.2 <= seen.seconds < 15
 
 
 def test_one_that_never_gets_over_a_fault_is_found() -> None:

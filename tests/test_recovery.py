@@ -44,6 +44,7 @@ from dsh_compact.backends.running import run_isolated
 from dsh_compact.errors import LogError
 from dsh_compact.events import Failure
 from dsh_compact.ledger import Reading
+from dsh_compact.overflow import normalise
 from dsh_compact.policy import Policy
 from dsh_compact.recovery import (
     ADVANCED,
@@ -51,6 +52,7 @@ from dsh_compact.recovery import (
     TABLE,
     Attempt,
     Facts,
+    Forecast,
     OverflowPath,
     Preserve,
     Retry,
@@ -385,6 +387,50 @@ def test_without_numbers_there_is_one_round_and_no_forecast(log: Path) -> None:
     attempt = attempt_of(decision)
     assert 1 == len(attempt.rounds)
     assert None is attempt.forecast_tokens
+
+
+def forecast_of(log: Path, message: str) -> tuple[Forecast, int]:
+    """The forecast that a refusal allows, and the surface's estimate when it came."""
+    refusal = normalise(Failure(message=message, status=400))
+    with open_session(log) as session:
+        pressure = session.pressure()
+        return Forecast(pressure, refusal), pressure.surface_tokens
+
+
+def test_the_forecast_is_calibrated_by_the_refusal(log: Path) -> None:
+    """For the refused request itself it gives the provider's count; half of it is half as much,
+    but for the header, which stays.
+    """
+    forecast, surface = forecast_of(log, "prompt is too long: 3800 tokens > 1500 maximum")
+    assert 3800 == forecast.tokens(surface)
+    header = forecast.tokens(0)
+    assert header is not None
+    assert header > 0
+    assert header + (3800 - header) // 2 == pytest.approx(forecast.tokens(surface // 2), abs=2)
+    assert (False, True) == (forecast.fits(surface), forecast.fits(0))
+
+
+def test_a_reservation_is_no_input(log: Path) -> None:
+    """Where the refusal tells both, the input is what was counted, and the output takes room."""
+    words = "input length and `max_tokens` exceed context limit: 1700 + 300 > 1900, decrease it"
+    forecast, surface = forecast_of(log, words)
+    assert (1700, 1600, 1900) == (
+        forecast.tokens(surface),
+        forecast.room_tokens,
+        forecast.limit_tokens,
+    )
+
+
+def test_an_earlier_limit_is_remembered(log: Path) -> None:
+    """A refusal without numbers doesn't take away what another one taught; alone it forecasts
+    nothing.
+    """
+    forecast, surface = forecast_of(log, "Input is too long for requested model.")
+    assert (1500, None, None) == (
+        forecast.limit_tokens,
+        forecast.tokens(surface),
+        forecast.fits(surface),
+    )
 
 
 def test_a_conversation_of_one_message_is_irreducible(tmp_path: Path) -> None:

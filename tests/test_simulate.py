@@ -134,7 +134,10 @@ def test_a_new_log_can_be_rehearsed_on(version: int, tmp_path: Path) -> None:
     done = play(log, claim(False))
     assert not done.recovered
     assert () == verify(log).findings
-    assert None is plain_reader.read(log.read_bytes()).refused
+    read = plain_reader.read(log.read_bytes())
+    assert None is read.refused
+    surface = ["user/message"] if version == 0 else ["system/message", "user/message"]
+    assert surface == [node.record["type"] for node in read.nodes]
 
 
 def test_an_interrupted_rehearsal_ends_its_turn(log: Path) -> None:
