@@ -81,11 +81,9 @@ def unpack_torn(beginning: bytes) -> bytes:
     import zstandard
 
     try:
-        unpacked = zstandard.ZstdDecompressor(max_window_size=MAX_UNPACKED_BYTES).decompressobj()
-        content = unpacked.decompress(beginning)
-    except (zstandard.ZstdError, MemoryError):
+        return _unpack_in_pieces(beginning)
+    except (zstandard.ZstdError, MemoryError, RuleBroken):
         return b""
-    return content if len(content) <= MAX_UNPACKED_BYTES else b""
 
 
 def pack(content: bytes) -> bytes:

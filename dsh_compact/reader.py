@@ -296,7 +296,8 @@ def _opened(path: str) -> BinaryIO:
         raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file  # a raw file reads as well as a buffered one
-    return _spooled(file)  # a pipe can be read only once
+    with file:
+        return _spooled(file)  # a pipe can be read only once
 
 
 def _open_quietly(path: str) -> int:

@@ -1,0 +1,187 @@
+"""The reader hands out whole records, tells a torn tail from damage, and never writes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+from builders import Conversation, frame, line
+from footprints import footprints
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import Torn, torn_logs
+
+from dsh_compact import reader as reading
+from dsh_compact.errors import LogError, RuleBroken, UnreadableLog
+from dsh_compact.events import Place
+from dsh_compact.reader import LogReader, find_log, find_logs
+
+
+def put(folder: Path, content: bytes, name: str = "log") -> Path:
+    """A file with that content."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """All whole lines, as the reader hands them out."""
+    with LogReader(str(path)) as reader:
+        return [one for batch in reader.batches() for one in batch.lines]
+
+
+def talk() -> Conversation:
+    """A small log."""
+    return Conversation().user("list the files").assistant("Well.").end()
+
+
+@pytest.mark.parametrize("chunk_bytes", [64, 300, 1 << 18])
+@pytest.mark.parametrize("framed", [False, True])
+def test_lines_are_whole_whatever_the_chunk(
+    tmp_path: Path, framed: bool, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line longer than a chunk is handed out whole, and each is found again at its place."""
+    monkeypatch.setattr(reading, "CHUNK_BYTES", chunk_bytes)
+    path = put(tmp_path, talk().framed() if framed else talk().bytes())
+    expected = [one[:-1] for one in talk().lines()]
+    with LogReader(str(path)) as reader:
+        found, again = [], []
+        for batch in reader.batches():
+            start = batch.start_bytes
+            for one in batch.lines:
+                place = Place(batch.frame_bytes, start, len(one))
+                found.append(bytes(one))
+                again.append(reader.read(place))
+                start += len(one) + 1
+        assert expected == found == again
+        assert (path.stat().st_size, None) == (reader.end_bytes, reader.torn)
+
+
+@settings(max_examples=40)
+@given(torn_logs())
+def test_a_torn_tail_is_never_handed_out(torn: Torn) -> None:
+    """Whole records come out, what stands behind them is told by its place and size."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path, whole = put(Path(folder), torn.data), put(Path(folder), torn.whole, "whole")
+        assert lines_of(path) == (lines_of(whole) if torn.whole else [])
+        with LogReader(str(path)) as reader:
+            for _ in reader.batches():
+                pass
+            assert len(torn.whole) == reader.end_bytes
+            assert reader.torn is not None
+            assert len(torn.data) - len(torn.whole) == reader.torn.size_bytes
+
+
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=40).map(lambda b: b.replace(b"\n", b" ")), max_size=20))
+def test_a_log_that_grows_is_caught_up_with(appended: list[bytes]) -> None:
+    """Reading goes on where it ended, however the file has grown."""
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path, found = put(Path(folder), b"first\n"), []
+        with LogReader(str(path)) as reader, path.open("ab") as writer:
+            for one in [b"", *appended]:
+                writer.write(one + b"\n")
+                writer.flush()
+                found += [bytes(x) for batch in reader.batches() for x in batch.lines]
+        assert [b"first", b"", *appended] == found
+
+
+def test_zeros_at_the_end_of_a_framed_log_are_a_torn_tail(tmp_path: Path) -> None:
+    """A crash may leave a file longer than what reached the disk."""
+    path = put(tmp_path, talk().framed() + b"\0" * 5_000)
+    with LogReader(str(path)) as reader:
+        list(reader.batches())
+        assert reader.torn is not None
+        assert 5_000 == reader.torn.size_bytes
+
+
+def test_a_broken_frame_is_damage_and_no_tail(tmp_path: Path) -> None:
+    """What is wrong in the middle is not taken for the end."""
+    frames = [frame(line(record)) for record in talk().records]
+    path = put(tmp_path, b"".join([frames[0], b"garbage", *frames[1:]]))
+    with LogReader(str(path)) as reader, pytest.raises(RuleBroken):
+        list(reader.batches())
+
+
+def test_a_record_beyond_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is held in memory that is longer than the named limit."""
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_RECORD_BYTES", 1_000)
+    path = put(tmp_path, b"x" * 5_000)
+    with LogReader(str(path)) as reader, pytest.raises(RuleBroken, match="MAX_RECORD_BYTES"):
+        list(reader.batches())
+
+
+def test_reading_leaves_no_trace(tmp_path: Path) -> None:
+    """Not even an access time."""
+    path = put(tmp_path, talk().bytes())
+    before = footprints(tmp_path)
+    lines_of(path)
+    assert before == footprints(tmp_path)
+
+
+def test_a_pipe_is_read_once_and_can_be_looked_up(tmp_path: Path) -> None:
+    """What comes through a pipe is kept, so that a record can be read again."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(talk().bytes(),))
+    writer.start()
+    with LogReader(str(pipe)) as reader:
+        batches = list(reader.batches())
+        second = len(talk().lines()[0])
+        place = Place(-1, second, len(talk().lines()[1]) - 1)
+        assert talk().lines()[1][:-1] == reader.read(place)
+    writer.join()
+    assert len(talk().records) == sum(len(batch.lines) for batch in batches)
+
+
+@pytest.mark.parametrize("what", ["absent", "folder"])
+def test_what_cannot_be_read_says_so(tmp_path: Path, what: str) -> None:
+    """The path and the system's reason, and the exit code 4."""
+    path = tmp_path / "log"
+    if what == "folder":
+        path.mkdir()
+    with pytest.raises(UnreadableLog) as raised:
+        lines_of(path)
+    assert (str(path), 4) == (raised.value.path, raised.value.exit_code)
+
+
+# Finding logs
+
+
+def test_a_session_s_folder_means_its_newest_log(tmp_path: Path) -> None:
+    """What the harness left behind when it migrated is told, not read."""
+    old = put(tmp_path, b"", "session.jsonl")
+    new = put(tmp_path, b"", "session.v4.jsonl.zstd")
+    assert (str(new), (str(old),)) == find_log(str(tmp_path))
+    assert (str(old), ()) == find_log(str(old))
+
+
+def test_a_folder_of_sessions_means_all_of_them(tmp_path: Path) -> None:
+    """Each session's newest log, and elsewhere what is named like a log."""
+    put(tmp_path, b"", "a/session.jsonl")
+    expected = [
+        put(tmp_path, b"", "a/session.v4.jsonl"),
+        put(tmp_path, b"", "b/c/session.v3.jsonl.zstd"),
+        put(tmp_path, b"", "loose/copy.jsonl"),
+    ]
+    put(tmp_path, b"", "loose/notes.txt")
+    put(tmp_path, b"", "a/session.v4.jsonl.set-aside")
+    assert tuple(map(str, expected)) == find_logs(str(tmp_path))
+
+
+def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
+    """Nothing found is not nothing wrong."""
+    with pytest.raises(LogError, match="no session log"):
+        find_log(str(tmp_path))
+    with pytest.raises(LogError, match="no session log"):
+        find_logs(str(tmp_path))
