@@ -15,7 +15,7 @@ from typing import Final
 
 from dsh_compact.errors import LogError, UnreadableLog
 from dsh_compact.journal import write_new_file
-from dsh_compact.reader import LOG_SUFFIXES, find_log
+from dsh_compact.reader import LOG_SUFFIXES, find_log, open_quietly
 
 BUILT_IN: Final = Path(__file__).parent / "data" / "session.jsonl"
 """The session that ships with the package: estimated below its threshold, counted over its window.
@@ -49,7 +49,7 @@ def _copied(source: str | os.PathLike[str] | bytes, folder: Path) -> Path:
     path, _ = find_log(os.fspath(source))
     copy = folder / (Path(path).name if path.endswith(LOG_SUFFIXES) else PLAIN_NAME)
     try:
-        with open(path, "rb") as original, open(copy, "xb") as target:
+        with open(open_quietly(path), "rb") as original, open(copy, "xb") as target:
             shutil.copyfileobj(original, target, PIECE_BYTES)
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be copied: {fault.strerror}") from fault

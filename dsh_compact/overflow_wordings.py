@@ -723,5 +723,7 @@ UNITS_BEHIND: Final = (
 UNITS_BEFORE: Final = r"(?:chars?|characters?|bytes?|seconds?)(?:_[a-z]{1,12})?[ :=(]{0,3}$"
 """What beside a number makes it a count of something else than tokens."""
 
-HTTP_STATUS: Final = r"(?:40[0-9]|41[0-8]|42[2-9]|451|499|50[0-8]|52[0-9])(?![0-9]| ?tokens?| in the )"
+HTTP_STATUS: Final = (
+    r"(?:40[0-9]|41[0-8]|42[2-9]|451|499|50[0-8]|52[0-9])(?![0-9]| ?tokens?| in the )"
+)
 """A number that is far more often the status of the response than a count, and never a window."""

@@ -218,6 +218,8 @@ def _reason_not_to(total_tokens: int, allowed: Budgets | None, wishes: Wishes) -
 def _reason_of(ran: Ran, *, has_moved: bool) -> str:
     """Why nothing (more) was done, in the backend's own words where it has any."""
     note = "" if ran.claim is None else ran.claim.note
+    if note and ran.claim is not None and ran.claim.acted and not has_moved:
+        return f"the backend says {note!r}, and nothing on disk has changed"
     return note if note or has_moved or ran.error is not None else UNMOVED
 
 

@@ -291,7 +291,7 @@ def find_logs(path: str) -> tuple[str, ...]:
 
 def _opened(path: str) -> BinaryIO:
     try:
-        file = os.fdopen(_open_quietly(path), "rb", buffering=0)
+        file = os.fdopen(open_quietly(path), "rb", buffering=0)
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -300,7 +300,7 @@ def _opened(path: str) -> BinaryIO:
         return _spooled(file)  # a pipe can be read only once
 
 
-def _open_quietly(path: str) -> int:
+def open_quietly(path: str) -> int:
     """Without touching the access time, where the system lets us."""
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0))
@@ -309,6 +309,8 @@ def _open_quietly(path: str) -> int:
 
 
 def _spooled_input() -> BinaryIO:
+    if sys.stdin is None:  # the shell's `<&-`
+        raise UnreadableLog(STANDARD_INPUT, "standard input is closed", remedy="name a file")
     return _spooled(sys.stdin.buffer)
 
 

@@ -638,8 +638,8 @@ def test_no_exception_crashes_the_reading() -> None:
 def test_a_count_that_looks_like_a_status_is_a_count(output: int) -> None:
     """An output reservation of 500 tokens is no HTTP status, whatever stands around it."""
     message = (
-        f"This model's maximum context length is 8000 tokens. However, you requested {11167 + output}"
-        f" tokens (11167 in the messages, {output} in the completion)."
+        "This model's maximum context length is 8000 tokens. However, you requested"
+        f" {11167 + output} tokens (11167 in the messages, {output} in the completion)."
     )
     refusal = normalise(Failure(message=message, status=400))
     assert (11167, output) == (refusal.input_tokens, refusal.output_tokens)

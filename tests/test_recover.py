@@ -291,7 +291,7 @@ def test_ci_gets_its_file(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """Nothing half is left."""
     done = recover("--junit", tmp_path / "nowhere" / "report.xml")
-    assert 4 == done.code
+    assert 2 == done.code
     assert [] == list(tmp_path.iterdir())
 
 
@@ -376,3 +376,59 @@ def test_a_copy_never_overwrites(logs: Path) -> None:
     done = recover(logs / "v4-stuck.jsonl", "--keep", kept)
     assert (4, before) == (done.code, kept.read_bytes())
     assert "exists already" in done.err
+
+
+PATCHING = """
+from dsh_compact.backends import Claim
+from dsh_compact.session import Session
+
+
+class Patching:
+    name = "patching"
+
+    def compact(self, bench):
+        Session.replace_generation = property(lambda session: 99)
+        return Claim(acted=True)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("not even that")
+
+
+class Raising:
+    name = "raising"
+
+    def compact(self, bench):
+        raise Unspeakable
+"""
+
+
+@pytest.mark.parametrize("name", ["Patching", "Raising"])
+def test_foreign_code_cannot_reach_the_judge(tmp_path: Path, name: str) -> None:
+    """A backend that patches our classes, or whose error breaks when asked, changes no decision."""
+    file = tmp_path / "mine.py"
+    file.write_text(PATCHING)
+    ran = recover("--backend", f"{file}:{name}", "--json")
+    said = ran.json
+    assert (3, "preserve", 1, 0) == (
+        ran.code,
+        said["decision"],
+        len(said["requests"]),
+        said["invalid_retries"],
+    )
+
+
+@pytest.mark.parametrize("words", [("--timeout", "nan"), ("--price", "inf")])
+def test_a_number_that_is_none_is_wrong_usage(words: tuple[str, str]) -> None:
+    """Infinity and not-a-number are refused before anything is played."""
+    ran = recover(*words)
+    assert (2, "") == (ran.code, ran.out)
+
+
+def test_an_error_names_the_log_and_not_its_copy(tmp_path: Path) -> None:
+    """A log of an unreleased format is named as the user named it."""
+    log = tmp_path / "old.jsonl"
+    log.write_text('{"type":"session","version":1,"id":"x"}\n')
+    ran = recover(str(log))
+    assert ran.err.startswith(f"dshc: {log}: format 1")

@@ -243,4 +243,9 @@ def _sendable(words: str) -> str:
 
 def words_of(error: BaseException) -> str:
     """What an error says: ours speak for themselves, a backend's need their name."""
-    return str(error) if isinstance(error, DshcError) else f"{type(error).__name__}: {error}"
+    name = type(error).__name__
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001  (foreign code speaks here)
+        return name
+    return words if isinstance(error, DshcError) else f"{name}: {words}"

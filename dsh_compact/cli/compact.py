@@ -7,10 +7,11 @@ from msgspec import to_builtins
 
 from dsh_compact import config, pressure, summarizers
 from dsh_compact.backends import Backend, configured, lookup
+from dsh_compact.backends.running import words_of
 from dsh_compact.cli import io, options
 from dsh_compact.cli.progress import Progress
 from dsh_compact.config import Config, Resolved
-from dsh_compact.errors import BackendFailed, DshcError, LogError, NotAdmitted, UsageError
+from dsh_compact.errors import BackendFailed, LogError, NotAdmitted, UsageError, WriteFailed
 from dsh_compact.measurement import window_of
 from dsh_compact.pressure import Outcome, Size, Wishes
 from dsh_compact.report import compact as report
@@ -191,20 +192,15 @@ def _notices(session: WritableSession, outcome: Outcome) -> list[str]:
             " leaves nothing of the window: the reservation is ignored"
         )
     if outcome.error is not None:
-        notices.append(_words(outcome.error))
+        notices.append(words_of(outcome.error))
     return notices
 
 
-def _words(error: BaseException) -> str:
-    """Our own errors speak for themselves, a backend's need their name."""
-    return str(error) if isinstance(error, DshcError) else f"{type(error).__name__}: {error}"
-
-
 def _exit_code(outcome: Outcome) -> int:
-    """A failure that changed nothing is told by its kind; a change that was asked for and did not
-    come is a finding.
+    """A failure that changed nothing is told by its kind, one of the disk always; a change that was
+    asked for and did not come is a finding.
     """
-    if outcome.acted:
+    if outcome.acted and not isinstance(outcome.error, WriteFailed):
         return 0
     match outcome.error:
         case None:
@@ -240,7 +236,7 @@ def _json(
         "backend": backend,
         "acted": outcome.acted and not is_plan,
         "reason": outcome.reason,
-        "error": None if outcome.error is None else _words(outcome.error),
+        "error": None if outcome.error is None else words_of(outcome.error),
         "generation_before": before.generation,
         "generation_after": then.generation,
         "tokens_before": before.tokens,

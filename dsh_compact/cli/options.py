@@ -37,12 +37,22 @@ OptionalLog: TypeAlias = Annotated[
     ),
 ]
 
+LARGEST: Final = 1e12
+"""No option is about more seconds or dollars than that; infinity and not-a-number are refused."""
+
 Logs: TypeAlias = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="LOG...", show_default=False, help="Session logs, directories, or - for stdin."
     ),
 ]
+
+
+def finite(value: float | None) -> float | None:
+    """Return the number that an option was given; raise `UsageError` where it is none."""
+    if value is not None and not -LARGEST < value < LARGEST:
+        raise UsageError(f"{value} is no number that could be meant", "give a finite one")
+    return value
 
 
 def log_or_demo(log: Path | None, *, demo: bool) -> Path:

@@ -11,10 +11,11 @@ from msgspec import Struct, to_builtins
 
 from dsh_compact import config, copies, simulate, summarizers, tokenizers
 from dsh_compact.backends import configured
+from dsh_compact.backends.lookup import is_foreign
 from dsh_compact.backends.running import run_here, run_isolated, words_of
 from dsh_compact.cli import io, options
 from dsh_compact.config import Config, Resolved
-from dsh_compact.errors import UsageError
+from dsh_compact.errors import LogError, UsageError
 from dsh_compact.events import Failure
 from dsh_compact.floor import Floor
 from dsh_compact.measurement import window_of
@@ -64,7 +65,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     told: Failure | None
     like: str | None
     is_silent: bool
-    is_isolated: bool
+    is_isolated: bool | None
     timeout_seconds: float
     max_requests: int
 
@@ -113,14 +114,27 @@ def command(
         int, typer.Option(min=1, metavar="N", help="Where trust is stopped; in life it is not.")
     ] = simulate.DEFAULT_MAX_REQUESTS,
     timeout: Annotated[
-        float, typer.Option(min=0.01, metavar="SECONDS", help="How long the backend may take.")
+        float,
+        typer.Option(
+            min=0.01,
+            callback=options.finite,
+            metavar="SECONDS",
+            help="How long the backend may take.",
+        ),
     ] = DEFAULT_TIMEOUT_SECONDS,
     isolate: Annotated[
-        bool, typer.Option("--isolate", help="Run the backend in a process of its own.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--isolate/--no-isolate",
+            help="Run the backend in a process of its own; foreign code does unless told not to.",
+            show_default=False,
+        ),
+    ] = None,
     price: Annotated[
         float | None,
-        typer.Option(min=0, metavar="USD", help="What a million input tokens cost."),
+        typer.Option(
+            min=0, callback=options.finite, metavar="USD", help="What a million input tokens cost."
+        ),
     ] = None,
     expect: Annotated[
         Expectation | None,
@@ -155,7 +169,15 @@ def command(
     request was answered in the end, 3 where the original error was reported; with --expect, 0 where
     it came out as expected and 1 where it did not.
     """
-    _check(log, in_place=in_place, keep=keep, compare=compare, error=error, like=error_like)
+    _check(
+        log,
+        in_place=in_place,
+        keep=keep,
+        compare=compare,
+        error=error,
+        like=error_like,
+        junit_file=junit_file,
+    )
     wishes = Wishes(
         source=_source(log),
         label=report.BUILT_IN if log is None else str(log),
@@ -199,6 +221,7 @@ def _check(
     compare: bool,
     error: Path | None,
     like: str | None,
+    junit_file: Path | None,
 ) -> None:
     """Raises `UsageError` for options that contradict each other, before anything is touched."""
     if error is not None and like is not None:
@@ -213,6 +236,8 @@ def _check(
         raise UsageError("--compare works on three copies and leaves none", "leave one out")
     if keep is not None:
         copies.check_free(str(keep))
+    if junit_file is not None and not junit_file.parent.is_dir():
+        raise UsageError(f"{junit_file}: there is no such folder", "make it first")
 
 
 def _source(log: Path | None) -> Path | bytes:
@@ -246,7 +271,10 @@ def _play(discipline: str, wishes: Wishes) -> report.Scene:
     with _stage(wishes) as path, open_session(path) as session:
         resolved = _resolved(wishes.settings, session)
         made = configured.load(resolved, is_trusted=wishes.is_trusted)
-        run = run_isolated if wishes.is_isolated else run_here
+        isolate = wishes.is_isolated
+        if isolate is None:
+            isolate = is_foreign(resolved.policy.backend)
+        run = run_isolated if isolate else run_here
         decide = simulate.discipline(
             discipline, made, resolved.policy, timeout_seconds=wishes.timeout_seconds, run=run
         )
@@ -283,7 +311,13 @@ def _stage(wishes: Wishes) -> Iterator[str]:
         yield str(wishes.source)
         return
     with copies.private_copy(wishes.source) as path:
-        yield path
+        try:
+            yield path
+        except LogError as fault:  # the user knows the log, not its copy
+            fault.path = fault.path.replace(path, wishes.label)
+            fault.problem = fault.problem.replace(path, wishes.label)
+            fault.remedy = fault.remedy.replace(path, wishes.label)
+            raise
         if wishes.keep is not None:
             copies.keep(path, str(wishes.keep))
 

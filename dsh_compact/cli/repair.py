@@ -8,7 +8,9 @@ import typer
 from dsh_compact.cli import io, options
 from dsh_compact.damage import Finding
 from dsh_compact.errors import UsageError
+from dsh_compact.journal import refuse_special_file
 from dsh_compact.mender import Action
+from dsh_compact.reader import find_log
 from dsh_compact.repair import Repair, repair
 from dsh_compact.report import repair as report
 
@@ -44,6 +46,8 @@ def command(
     """
     if output is not None and in_place:
         raise UsageError("--output and --in-place name two places", "leave one out")
+    if in_place and str(log) != "-":
+        refuse_special_file(find_log(str(log))[0])
     done = repair(str(log), output=output, in_place=in_place, dry_run=dry_run)
     if json:
         io.emit_json(_json(done, dry_run=dry_run))
