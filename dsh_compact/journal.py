@@ -291,8 +291,8 @@ def _write_part(part: str, pieces: Iterable[bytes], disk: Disk, mode: int) -> No
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     try:
         os.fchmod(fd, mode)
-        for piece in pieces:
-            _write_all(disk, fd, piece)
+        for chunk in _in_chunks(pieces):
+            _write_all(disk, fd, chunk)
         disk.fsync(fd)
     except BaseException:
         disk.unlink(part)
@@ -340,6 +340,20 @@ def _chunks(fd: int, start_bytes: int) -> Iterator[bytes]:
     while chunk := os.pread(fd, COPIED_BYTES, at):
         yield chunk
         at += len(chunk)
+
+
+def _in_chunks(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces: a write costs the same for a line and for a thousand."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= COPIED_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)
 
 
 def _write_all(disk: Disk, fd: int, data: bytes) -> None:
