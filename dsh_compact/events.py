@@ -1,14 +1,16 @@
 """What a session log says, as values: blocks, messages and the events that matter here.
 
 Everything is immutable; the classes are `msgspec.Struct`s, which are frozen and slotted like a data
-class but cost a thirtieth to define (a command must start fast) and a fifth to make. Names are the
-field's own in snake case; the names on disk live in `codec`. A surface event comes in two sizes: a
+class but cost a thirtieth to define (a command must start fast) and a fifth to make. Those that a
+log makes by the hundred thousand take their fields by position, and no part in the search for
+garbage (`gc=False`): a third of a named tuple's price. Names are the field's own in snake case; the
+names on disk live in `codec`. A surface event comes in two sizes: a
 `SurfaceChange` says what it does to the surface and where its record lies, a `SurfaceEvent` is the
 whole of it, decoded only when somebody needs its message. This module knows no file, no JSON and no
 price.
 """
 
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -19,7 +21,7 @@ FORMATS: Final = (0, 3, 4)
 """The released log formats; 1 and 2 never were."""
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True, gc=False):
     """Where a record lies, all in bytes: in a plain log `frame_bytes` is -1 and `start_bytes` an
     offset of the file; in a framed log the offset of its frame, and of the record inside the
     unpacked frame.
@@ -164,12 +166,11 @@ Op: TypeAlias = Append | Replace
 APPEND: Final = Append()
 
 
-class SurfaceChange(NamedTuple):
+class SurfaceChange(Struct, frozen=True, gc=False):
     """What a surface event does; the message stays at its place in the log.
 
     `sources` and `identity` matter only where `op` replaces: the seqs that the event says it came
     from, and, for a tool result, its record without the content (what a prune may not change).
-    A named tuple, since a log makes one for every message.
     """
 
     seq: int
@@ -227,7 +228,7 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-class StepStart(NamedTuple):
+class StepStart(Struct, frozen=True, gc=False):
     """One model request and its tool runs begin; `turn` and `step` count from 1."""
 
     seq: int
@@ -235,7 +236,7 @@ class StepStart(NamedTuple):
     step: int
 
 
-class StepEnd(NamedTuple):
+class StepEnd(Struct, frozen=True, gc=False):
     """The step is over."""
 
     seq: int
@@ -243,7 +244,7 @@ class StepEnd(NamedTuple):
     step: int
 
 
-class RequestHeader(NamedTuple):
+class RequestHeader(Struct, frozen=True, gc=False):
     """From here on every request carries the header whose record lies at `place`."""
 
     seq: int
@@ -350,13 +351,13 @@ class CompactionEnd(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class EndSeed(NamedTuple):
+class EndSeed(Struct, frozen=True, gc=False):
     """Everything before came from a seed or an earlier process."""
 
     seq: int
 
 
-class Other(Struct, frozen=True):
+class Other(Struct, frozen=True, gc=False):
     """Any other event or packed row; it stands for `count` seqs from `seq` on.
 
     `known` is false for a type that we have never heard of, `ignorable` as the record says.

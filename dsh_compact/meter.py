@@ -94,7 +94,9 @@ class Meter(Struct, frozen=True, kw_only=True):
     def extend(self, event: Event, surface: Surface) -> "Meter":
         """The meter after `event`; `surface` is the one that the event found."""
         match event:
-            case SurfaceChange(kind="assistant"):
+            case SurfaceChange(kind=kind):
+                if kind != "assistant":
+                    return self
                 stood = surface if self.step_surface is None else self.step_surface
                 answer = Answer(change=event, surface=stood, header=self.header)
                 return structs.replace(self, answer=answer, refusal=None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 from dsh_compact import meter as metering
 from dsh_compact import tokens
 from dsh_compact.codec import (
+    EVERY,
     Scanner,
     decode_header,
     decode_request_header,
@@ -177,7 +178,8 @@ class Session:
         place = node.place
         try:
             if node.kind == "assistant" and place.size_bytes > HEAD_BYTES:
-                found = message_in(self.line(place._replace(size_bytes=HEAD_BYTES)))
+                head = Place(place.frame_bytes, place.start_bytes, HEAD_BYTES)
+                found = message_in(self.line(head))
                 if found is not None:
                     return found
             return decode_message(self.line(place), node.kind, self.format)
@@ -299,10 +301,9 @@ class Session:
 
     def _extend(self, event: Event) -> None:
         before = self.surface
-        if event.__class__ is SurfaceChange:
-            assert isinstance(event, SurfaceChange)
+        if isinstance(event, SurfaceChange):
             self.surface = before.extend(event, self._recall)
-        elif event.__class__ is Other:
+        elif isinstance(event, Other):
             self._note_unknown(event)
             return
         self.meter = self.meter.extend(event, before)
@@ -314,8 +315,7 @@ class Session:
     def _recall(self, node: Node) -> bytes:
         return identity_of(self.line(node.place))
 
-    def _note_unknown(self, event: Event) -> None:
-        assert isinstance(event, Other)
+    def _note_unknown(self, event: Other) -> None:
         if event.type not in self.unknown_types:
             self.unknown_types.add(event.type)
             self.notices.append(
@@ -465,7 +465,7 @@ def admit(
     def recall_any(node: Node) -> bytes:
         return recall(node) if node.seq < first_seq else identity_of(lines[node.seq - first_seq])
 
-    scanner = Scanner(version, strict=True)
+    scanner = Scanner(version, EVERY, strict=True)
     scanner.next_seq = first_seq
     try:
         data = _joined(lines)

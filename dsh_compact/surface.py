@@ -17,17 +17,19 @@ found there.
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
+
+from msgspec import Struct
 
 from dsh_compact.errors import Damage, RuleBroken
-from dsh_compact.events import Append, Kind, Place, Replace, SurfaceChange
+from dsh_compact.events import Append, Kind, Place, SurfaceChange
 
 BLOCK_NODES: Final = 512
 """Nodes in a block: with 10^5 nodes both a block and the list of blocks are short to copy."""
 
 
-class Node(NamedTuple):
-    """One message on the surface; a log makes hundreds of thousands, hence a named tuple."""
+class Node(Struct, frozen=True, gc=False):
+    """One message on the surface."""
 
     seq: int
     kind: Kind
@@ -35,7 +37,7 @@ class Node(NamedTuple):
     order: int
 
 
-class Replacement(NamedTuple):
+class Replacement(Struct, frozen=True):
     """One step of the generation: `node` took the place of `shadowed`."""
 
     generation: int
@@ -130,21 +132,21 @@ class Surface:
                 f"the surface has already seen seq {self._newest_seq}",
                 change.seq,
             )
-        match change.op:
-            case Append():
-                return self._append(Node(change.seq, change.kind, change.place, change.seq))
-            case Replace(start_seq=start_seq, end_seq=end_seq):
-                first, last = self._ends(start_seq, end_seq, change.seq)
-                shadowed = self._cut(first, last)
-                self._admit(change, shadowed, recall)
-                return self._replace(change, first, last, shadowed)
+        op = change.op
+        if isinstance(op, Append):
+            return self._append(Node(change.seq, change.kind, change.place, change.seq))
+        first, last = self._ends(op.start_seq, op.end_seq, change.seq)
+        shadowed = self._cut(first, last)
+        self._admit(change, shadowed, recall)
+        return self._replace(change, first, last, shadowed)
 
     def _append(self, node: Node) -> "Surface":
         longer = self._copy()
-        if len(self._tail) < BLOCK_NODES:
-            longer._tail = (*self._tail, node)
+        tail = self._tail
+        if len(tail) < BLOCK_NODES:
+            longer._tail = (*tail, node)
         else:
-            longer._blocks = (*self._blocks, self._tail)
+            longer._blocks = (*self._blocks, tail)
             longer._tail = (node,)
         longer._newest_seq = node.seq
         longer._count = self._count + 1

@@ -17,7 +17,15 @@ from plain_reader import Record
 from running import LOGS
 from strategies import STYLES, Spoiled, broken_logs, conversations, written_in_ascii
 
-from dsh_compact.codec import Scanner, decode, decode_header, decode_surface_event, encode, quick
+from dsh_compact.codec import (
+    Scanner,
+    decode,
+    decode_header,
+    decode_surface_event,
+    encode,
+    quick,
+    wire,
+)
 from dsh_compact.codec.encode import Draft
 from dsh_compact.codec.given import draft_from_json
 from dsh_compact.codec.types import SURFACE_KINDS
@@ -291,6 +299,63 @@ def test_both_modes_find_the_same_events(
     assert expected == [event.seq for event in strictly if isinstance(event, SurfaceChange)]
 
 
+PIECES = st.lists(
+    st.one_of(
+        st.sampled_from(
+            ["", ",", '"', '",', ',"', '","', "\\", '\\"', '\\",', '"]}}', "]", "a,b", "é"]
+        ),
+        st.text(max_size=4),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def packed_row(seq: int, key: str, pieces: list[str], waits: int) -> bytes:
+    """A row of format 0 as the harness writes it, with so many times between its pieces."""
+    named = {"id": "c1", "name": "bash"} if key == "args" else {}
+    data = {"turn": 1, "step": 1, "index": 0, "dt": [7] * waits, **named, key: pieces}
+    kind = "tool-call-chunks" if key == "args" else "text-chunks"
+    return line({"type": kind, "seq0": seq, "time0": 1, "data": data})
+
+
+@given(PIECES, st.sampled_from(["texts", "args"]), st.integers(-1, 1))
+def test_a_packed_row_is_counted_as_if_it_were_read(pieces: list[str], key: str, off: int) -> None:
+    """Whatever signs the pieces are made of; and a row whose lists differ in length is damage."""
+    data = packed_row(5, key, pieces, max(0, len(pieces) - 1 + off))
+    scanner = Scanner(0)
+    scanner.next_seq = 5
+    try:
+        event = decode(data.rstrip(b"\n"), 0)
+    except RuleBroken as fault:
+        with pytest.raises(RuleBroken) as raised:
+            scanner.scan(data, len(data), -1, 0)
+        assert (Damage.PACKED_ROW_UNEQUAL,) * 2 == (fault.damage, raised.value.damage)
+    else:
+        assert isinstance(event, Other)
+        assert [] == scanner.scan(data, len(data), -1, 0)
+        assert (len(pieces), 5 + len(pieces)) == (event.count, scanner.next_seq)
+
+
+def test_a_usual_row_is_not_decoded() -> None:
+    """Rows are the most of an old log: what only a full reading finds in one is not found."""
+    data = packed_row(0, "texts", ["a", ",", '",', "b"], 3) + packed_row(4, "args", ['",'], 0)
+    data = data.replace(b'"a"', b'"\\q"')
+    scanner = Scanner(0)
+    assert [] == scanner.scan(data, len(data), -1, 0)
+    assert 5 == scanner.next_seq
+    with pytest.raises(RuleBroken):
+        Scanner(0, strict=True).scan(data, len(data), -1, 0)
+
+
+def test_a_packed_row_is_no_surface_event() -> None:
+    """An operation on a row is damage like one on any event that is no message."""
+    data = packed_row(0, "texts", ["a"], 0).replace(b"]}}", b"]}" + APPENDED)
+    with pytest.raises(RuleBroken) as raised:
+        Scanner(0).scan(data, len(data), -1, 0)
+    assert Damage.SURFACE_OP_FORBIDDEN == raised.value.damage
+
+
 @given(broken_logs(), wanted)
 def test_the_fast_mode_never_finds_more_than_the_strict_one(
     spoiled: Spoiled, kinds: frozenset[Any]
@@ -521,6 +586,26 @@ def test_a_lone_surrogate_is_written_as_an_escape() -> None:
     raw = draft.line(0, 1, 4)
     assert '"\\ud83d é"'.encode() in raw
     assert "\ud83d é" == decode_surface_event(raw, 4).message.text
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("1e+22", 1e22),
+        ("0.1", 0.1),
+        ('["1e22",1.5e-7]', ["1e22", 1.5e-7]),
+        ("1180591620717411303424", 2**70),
+        ('["1e22",1180591620717411303424]', ["1e22", 2**70]),
+    ],
+)
+def test_numbers_are_written_as_javascript_writes_them(written: str, value: Any) -> None:
+    """An exponent has its sign, and a text that looks like one is left alone."""
+    assert written.encode() == wire.dump(value)
+
+
+def test_a_fragment_keeps_its_bytes_beside_an_exponent() -> None:
+    """Whichever way a value is written, what nobody interprets stands in it as it is."""
+    assert b'[1e+22,{ "a": 1e5 }]' == wire.dump([1e22, wire.Fragment(b'{ "a": 1e5 }')])
 
 
 @pytest.mark.parametrize("words", ["plain", "half a \ud83d character"])

@@ -2,7 +2,7 @@
 camelCase.
 
 `scan` reads lines in bulk and decodes no more than its caller needs, `decode` reads one record in
-full, `encode` writes the records that we write, `wire` holds the shapes on disk.
+full, `identity` compares results, `encode` writes the records that we write, `wire` holds the shapes on disk.
 """
 
 from dsh_compact.codec.decode import (
@@ -11,11 +11,12 @@ from dsh_compact.codec.decode import (
     decode_header,
     decode_request_header,
     decode_surface_event,
-    identity_of,
 )
-from dsh_compact.codec.scan import Scanner
+from dsh_compact.codec.identity import identity_of
+from dsh_compact.codec.scan import EVERY, Scanner
 
 __all__ = [
+    "EVERY",
     "Scanner",
     "content_json",
     "decode",

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET, Raw
 
 from dsh_compact.codec import wire
+from dsh_compact.codec.identity import identity_of
 from dsh_compact.codec.types import KNOWN_TYPES, PACKED_TYPES, SURFACE_KINDS
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import (
@@ -55,6 +56,10 @@ from dsh_compact.events import (
 MAX_SOURCES: Final = 10_000_000
 """Most seqs that the ranges in one `sourceEventSeqs` may stand for: few bytes can name billions."""
 
+_ROW_SEQ: Final = b'"seq0"'
+_ROW_HEAD_BYTES: Final = 64
+"""Where a packed row shows that it is one."""
+
 MAX_TOKENS: Final = 2**53
 """Largest count that is believed, the largest whole number that JavaScript writes exactly."""
 
@@ -91,10 +96,12 @@ def decode_header(line: bytes) -> SessionHeader:
 
 def decode(line: bytes, version: int, place: Place = NOWHERE) -> Event:
     """The event in one line of a log of format `version`, its record at `place`."""
+    if version == 0 and _ROW_SEQ in line[:_ROW_HEAD_BYTES] and (row := _row(line)):
+        return _packed_row(row)
     try:
         record = wire.read(line, wire.Record)
     except RuleBroken as fault:
-        if version == 0 and fault.damage is Damage.RECORD_WRONG and b'"seq0"' in line:
+        if version == 0 and fault.damage is Damage.RECORD_WRONG and _ROW_SEQ in line:
             return _packed_row(wire.read(line, wire.PackedRow))
         raise
     if bytes(memoryview(_data(record))[:1]) != b"{":
@@ -103,11 +110,7 @@ def decode(line: bytes, version: int, place: Place = NOWHERE) -> Event:
     if kind is not None:
         return _surface_change(line, record, version, kind, place)
     if record.surface_op is not UNSET:
-        raise RuleBroken(
-            Damage.SURFACE_OP_FORBIDDEN,
-            f"{record.type} is no surface event and must not carry surfaceOp",
-            record.seq,
-        )
+        raise _surface_op_forbidden(record.type, record.seq)
     if record.type == "request/header":
         return RequestHeader(record.seq, place)
     reader = _READERS.get(record.type)
@@ -172,19 +175,6 @@ def content_json(line: bytes, kind: Kind) -> Any:
     """A message's content as plain JSON values, with all that we do not interpret."""
     data = wire.load(line)["data"]
     return (data if kind == "user" else data["message"]).get("content", [])
-
-
-def identity_of(line: bytes) -> bytes:
-    """A tool result's record without its content: what the result that replaces it must repeat."""
-    data = wire.load(line).get("data")
-    message = data.get("message") if isinstance(data, dict) else None
-    if isinstance(message, dict):
-        match message.get("content"):
-            case [{"type": "tool-result"} as block]:
-                block.pop("content", None)
-            case _:
-                message.pop("content", None)
-    return wire.dump_sorted(data)
 
 
 # The envelope -----------------------------------------------------------------------------------
@@ -260,10 +250,27 @@ def _other(record: wire.Record, version: int) -> Other:
     return Other(record.seq, record.type, 1, known, record.ignorable)
 
 
+def _surface_op_forbidden(kind: str, seq: int) -> RuleBroken:
+    return RuleBroken(
+        Damage.SURFACE_OP_FORBIDDEN, f"{kind} is no surface event and must not carry surfaceOp", seq
+    )
+
+
+def _row(line: bytes) -> wire.PackedRow | None:
+    """A packed row, seen at a glance; None where the line must be asked what it is."""
+    try:
+        row = wire.read(line, wire.PackedRow)
+    except RuleBroken:
+        return None
+    return row if row.seq is UNSET else None
+
+
 def _packed_row(row: wire.PackedRow) -> Other:
     pieces = row.data.args if row.data.texts is None else row.data.texts
     if row.type not in PACKED_TYPES or pieces is None or not pieces:
         raise RuleBroken(Damage.RECORD_WRONG, f"{row.type} is no packed row", row.seq0)
+    if row.surface_op is not UNSET:
+        raise _surface_op_forbidden(row.type, row.seq0)
     if len(row.data.dt) != len(pieces) - 1:
         raise RuleBroken(
             Damage.PACKED_ROW_UNEQUAL,

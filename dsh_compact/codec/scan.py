@@ -3,16 +3,17 @@
 A log is mostly bytes that a question does not touch. `Scanner` compares each line's head with the
 seq that must come next and looks at its type; only lines of wanted types, and lines whose layout is
 not the usual one (other key order, spaces, escapes: other writers' logs), are decoded in full. So
-the fast way never guesses: what it does not recognise at a glance, it reads. `strict` decodes
-everything.
+the fast way never guesses: what it does not recognise at a glance, it reads.
 
-Two modes, one answer: they differ only in whether damage inside a record that nobody needs is
-noticed.
+Two modes, one answer: a glance believes that a line is JSON, which every byte is held to only where
+the scanner is `strict`; the modes differ in whether damage inside a record that nobody needs is
+noticed. What such a record ought to hold is not asked in either (`verify` does).
 """
 
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from dsh_compact.codec import wire
 from dsh_compact.codec.decode import decode
@@ -26,6 +27,7 @@ from dsh_compact.events import (
     CompactionSummary,
     EndSeed,
     Event,
+    Kind,
     Other,
     Place,
     RequestContext,
@@ -39,22 +41,28 @@ from dsh_compact.events import (
     TurnStart,
 )
 
-_HEAD: Final = re.compile(rb'\{"type":"([a-z/-]{1,60})","seq":(\d{1,15}),"time":\d{1,15},"data":\{')
+_HEAD: Final = re.compile(
+    rb'\{"type":"([^"]{1,60})","seq":([0-9]{1,15}),"time":[0-9]{1,15},"data":\{'
+)
 """The usual layout: type, seq, time, data, and whatever belongs to the surface behind the data."""
+
+_STEP: Final = re.compile(rb'"turn":([0-9]{1,15}),"step":([0-9]{1,15})\}\}\n')
+"""The whole rest of a usual line that speaks of a step alone."""
+
+_ROW: Final = (
+    rb'\{"type":"(?:text|reasoning|tool-call)-chunks","seq0":([0-9]{1,15}),"time0":[0-9]{1,15},'
+    rb'"data":\{"turn":[0-9]{1,9},"step":[0-9]{1,9},"index":[0-9]{1,9},"dt":\['
+)
+_PIECES: Final = rb'\],(?:"id":"[^"\\]*",)?(?:"name":"[^"\\]*",)?"(?:texts|args)":\["'
+"""Format 0: a packed row up to the times between its pieces, and from there to the first piece."""
+
+_ROW_END: Final = b'"]}}'
+_BETWEEN_PIECES: Final = b'","'
 
 _SURFACE_OP: Final = b'"surfaceOp"'
 _APPENDED: Final = b',"surfaceOp":"append"}'
 _FAILURE: Final = b'"failure"'
 _BRACE: Final = ord("}")
-
-_SKIP: Final = "skip"
-_DECODE: Final = "decode"
-_DECODE_FAILURE: Final = "decode failure"
-_HEADER: Final = "header"
-"""What to do with a line of the usual layout; a surface type's action is its node's kind."""
-
-
-_KINDS: Final = frozenset(SURFACE_KINDS[4].values())
 
 _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
     TurnStart: ("turn/start",),
@@ -73,30 +81,81 @@ _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 
 
-def _light_event(
-    action: str, data: bytes | bytearray, at: int, end: int, seq: int, place: Place
-) -> Event | None:
-    """What can be told from the ends of a line of the usual layout; None where it must be read."""
-    if action is _HEADER:
-        return RequestHeader(seq, place) if data.find(_SURFACE_OP, at, end) < 0 else None
-    if action in _KINDS and data.endswith(_APPENDED, at, end):
-        return SurfaceChange(seq, action, APPEND, (), place)
-    return None
+Light: TypeAlias = Callable[[bytes | bytearray, "re.Match[bytes]", int, int, Place], Event | None]
+"""Tells an event from a usual line's layout: data, head, seq, end, place; None where it cannot."""
 
 
-def _actions(version: int, wanted: frozenset[type[Any]]) -> dict[bytes, str]:
-    """What to do with a line of the usual layout, by its type."""
-    actions: dict[bytes, str] = {kind.encode(): _SKIP for kind in KNOWN_TYPES[version]}
-    for event in wanted:
-        for name in _TYPES[event]:
-            if name.encode() in actions:
-                actions[name.encode()] = _DECODE
-    if RequestHeader in wanted:
-        actions[b"request/header"] = _HEADER
+class _Actions(NamedTuple):
+    """What to do with a line of the usual layout, by its type; all others are decoded.
+
+    `kinds` are the surface's events. `skipped` is of no interest where it holds none of the marks.
+    """
+
+    kinds: dict[bytes, Kind]
+    skipped: dict[bytes, tuple[bytes, ...]]
+    lights: dict[bytes, Light]
+
+
+def _actions(version: int, wanted: frozenset[type[Any]]) -> _Actions:
+    kinds = {name.encode(): kind for name, kind in SURFACE_KINDS[version].items()}
+    lights = {_TYPES[event][0].encode(): _LIGHTS[event] for event in _LIGHTS.keys() & wanted}
+    read = {name.encode() for event in wanted for name in _TYPES[event]}
+    known = {name.encode() for name in KNOWN_TYPES[version]}
+    marks: tuple[bytes, ...] = (_SURFACE_OP,)
+    skipped = dict.fromkeys(known - read - kinds.keys(), marks)
     if RequestFailed in wanted and version == 0:
-        actions[b"assistant/chunk"] = _DECODE_FAILURE
-    actions.update({name.encode(): kind for name, kind in SURFACE_KINDS[version].items()})
-    return actions
+        skipped[b"assistant/chunk"] = (*marks, _FAILURE)
+    return _Actions(kinds, skipped, lights)
+
+
+def _step_start(
+    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, _place: Place
+) -> Event | None:
+    found = _STEP.match(data, head.end(), end + 1)
+    return None if found is None else StepStart(seq, int(found[1]), int(found[2]))
+
+
+def _request_header(
+    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, place: Place
+) -> Event | None:
+    return None if data.find(_SURFACE_OP, head.end(), end) >= 0 else RequestHeader(seq, place)
+
+
+EVERY: Final = frozenset(_TYPES)
+"""All classes of events that a scanner can be asked for."""
+
+_LIGHTS: Final[dict[type[Any], Light]] = {StepStart: _step_start, RequestHeader: _request_header}
+
+
+def _head_of_whole(data: bytes | bytearray, at: int) -> "re.Match[bytes] | None":
+    """The head of a line every byte of which is JSON; raises `RuleBroken` where one is not."""
+    wire.load(memoryview(data)[at : data.index(b"\n", at)])
+    return _HEAD.match(data, at)
+
+
+@cache
+def _row_patterns() -> tuple["re.Pattern[bytes]", "re.Pattern[bytes]"]:
+    """Compiled only for the logs that have packed rows."""
+    return re.compile(_ROW), re.compile(_PIECES)
+
+
+def _row_count(data: bytes | bytearray, at: int, end: int, seq: int) -> int:
+    """How many events a packed row of the usual layout stands for; 0 where it must be read.
+
+    Between two pieces stands `","`. Inside a piece it cannot, but for the piece `,` itself and one
+    that ends in `",`: each lends a quote to the separator beside it, and the count stays right.
+    """
+    row, pieces = _row_patterns()
+    head = row.match(data, at, end)
+    if head is None or int(head[1]) != seq:
+        return 0
+    waits = data.find(b"]", head.end(), end)
+    first = pieces.match(data, waits, end) if waits >= 0 else None
+    if first is None or not data.endswith(_ROW_END, first.end(), end):
+        return 0
+    count = data.count(_BETWEEN_PIECES, first.end(), end - len(_ROW_END)) + 1
+    between = data.count(b",", head.end(), waits) + 1 if waits > head.end() else 0
+    return count if between == count - 1 else 0
 
 
 class Scanner:
@@ -106,7 +165,7 @@ class Scanner:
     header among them.
     """
 
-    __slots__ = ("_actions", "_skipped", "_strict", "_version", "_wanted", "lines", "next_seq")
+    __slots__ = ("_actions", "_strict", "_version", "_wanted", "lines", "next_seq")
 
     def __init__(
         self, version: int, wanted: Iterable[type[Any]] = (), *, strict: bool = False
@@ -128,28 +187,37 @@ class Scanner:
         line at fault; `self.lines` counts that line as the last one.
         """
         found: list[Event] = []
-        head, find, actions = _HEAD.match, data.find, {} if self._strict else self._actions
-        at, lines, seq = 0, 0, self.next_seq
+        head = _head_of_whole if self._strict else _HEAD.match
+        find, endswith = data.find, data.endswith
+        kinds, skipped, _ = self._actions
+        at = lines = 0
+        seq = self.next_seq
         try:
             while at < size_bytes:
                 end = find(b"\n", at, size_bytes)
                 lines += 1
                 glance = head(data, at)
-                action = None
-                if glance is not None and int(glance[2]) == seq:
-                    action = actions.get(glance[1])
-                if action is _DECODE_FAILURE and find(_FAILURE, at, end) < 0:
-                    action = _SKIP
-                if action is _SKIP and find(_SURFACE_OP, at, end) < 0 and data[end - 1] == _BRACE:
-                    seq += 1
-                else:
-                    place = Place(frame_bytes, start_bytes + at, end - at)
-                    event = action and _light_event(action, data, at, end, seq, place)
-                    if event:
-                        found.append(event)
-                        seq += 1
-                    else:
-                        seq = self._decode(bytes(data[at:end]), seq, place, found)
+                if glance is not None:
+                    name, digits = glance.groups()
+                    if int(digits) != seq:
+                        glance = None
+                    elif (kind := kinds.get(name)) is not None:
+                        if endswith(_APPENDED, at, end):
+                            place = Place(frame_bytes, start_bytes + at, end - at)
+                            found.append(SurfaceChange(seq, kind, APPEND, (), place))
+                            seq += 1
+                            at = end + 1
+                            continue
+                    elif (marks := skipped.get(name)) and data[end - 1] == _BRACE:
+                        for mark in marks:
+                            if find(mark, at, end) >= 0:
+                                break
+                        else:
+                            seq += 1
+                            at = end + 1
+                            continue
+                place = Place(frame_bytes, start_bytes + at, end - at)
+                seq = self._look(data, at, end, glance, seq, place, found)
                 at = end + 1
         except RuleBroken as fault:
             fault.events = tuple(found)
@@ -159,10 +227,28 @@ class Scanner:
             self.next_seq = seq
         return found
 
-    def _decode(self, line: bytes, seq: int, place: Place, found: list[Event]) -> int:
+    def _look(
+        self,
+        data: bytes | bytearray,
+        at: int,
+        end: int,
+        glance: "re.Match[bytes] | None",
+        seq: int,
+        place: Place,
+        found: list[Event],
+    ) -> int:
         """Appends the line's event where it is wanted; returns the seq that must come next."""
-        if self._strict:
-            wire.load(line)
+        if glance is not None:
+            light = self._actions.lights.get(glance[1])
+            if light is not None and (event := light(data, glance, seq, end, place)):
+                found.append(event)
+                return seq + 1
+        elif self._version == 0 and (count := _row_count(data, at, end, seq)):
+            return seq + count
+        return self._decode(bytes(data[at:end]), seq, place, found)
+
+    def _decode(self, line: bytes, seq: int, place: Place, found: list[Event]) -> int:
+        """The same for a line that must be read."""
         event = decode(line, self._version, place)
         check_seq(event.seq, seq)
         match event:

@@ -3,14 +3,14 @@ skipped.
 
 Optional fields are optional on disk too. A record that does not fit its shape is damaged; the check
 is part of the decoding. JSON that `msgspec` rejects only for a lone surrogate (the harness is
-written in JavaScript, which allows them) is read again with the standard library.
+written in JavaScript, which allows them) is read again with the standard library. `orjson` checks
+what no shape describes; it is imported where that is asked for, which most commands never do.
 """
 
 import re
 from typing import Any, Final, TypeVar
 
 import msgspec
-import orjson
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from dsh_compact.errors import Damage, RuleBroken
@@ -32,12 +32,14 @@ class Record(Struct, rename="camel"):
     ignorable: bool = False
 
 
-class PackedRow(Struct):
+class PackedRow(Struct, rename={"surface_op": "surfaceOp"}):
     """Format 0: a run of streamed pieces, one seq each."""
 
     type: str
     seq0: int
     data: "PackedData"
+    seq: Any = UNSET
+    surface_op: Any = UNSET
 
 
 class PackedData(Struct):
@@ -284,14 +286,16 @@ _RAW_FIELDS: Final[dict[type[Any], str]] = {
 }
 
 
-def load(raw: bytes) -> Any:
+def load(raw: bytes | memoryview) -> Any:
     """Any JSON value, lone surrogates too; raises `RuleBroken` (not-json, not-utf8, too-deep)."""
+    import orjson
+
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError as fault:
         first = fault
     try:
-        text = raw.decode("utf-8")
+        text = str(raw, "utf-8")
     except UnicodeDecodeError as fault:
         raise RuleBroken(Damage.NOT_UTF8, f"byte {fault.start} is not UTF-8") from None
     import json  # the standard library's parser accepts what JavaScript writes
@@ -311,21 +315,32 @@ def _refuse_constant(name: str) -> Any:
 def dump(value: Any) -> bytes:
     """Compact JSON as JavaScript writes it: UTF-8, a lone surrogate escaped."""
     try:
-        return orjson.dumps(value, default=_as_it_is)
-    except (TypeError, orjson.JSONEncodeError):
+        written = _ENCODER.encode(value)
+    except UnicodeEncodeError:
         return _dump_with_surrogates(value)
+    return _dump_with_exponents(value) if re.search(_EXPONENT, written) else written
 
 
-class Fragment(Struct, frozen=True):
-    """JSON that stands in a value as it is; `dump` writes it byte for byte."""
+Fragment = Raw
+"""JSON that stands in a value as it is; `dump` writes it byte for byte."""
 
-    raw: bytes
+_ENCODER: Final = msgspec.json.Encoder()
+_SORTING_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+_EXPONENT: Final = rb"[0-9]e[0-9]"
+"""`1e21`, which JavaScript writes `1e+21`; or some text that looks like it."""
 
 
-def _as_it_is(value: Any) -> Any:
-    if isinstance(value, Fragment):
-        return orjson.Fragment(value.raw)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+def _dump_with_exponents(value: Any) -> bytes:
+    import orjson
+
+    def fragment(part: Any) -> Any:
+        return orjson.Fragment(bytes(part))
+
+    try:
+        return orjson.dumps(value, default=fragment)
+    except (TypeError, orjson.JSONEncodeError):  # a number that is too large for it
+        return _dump_with_surrogates(value)
 
 
 def _dump_with_surrogates(value: Any) -> bytes:
@@ -337,11 +352,9 @@ def _dump_with_surrogates(value: Any) -> bytes:
 
     fragments: dict[bytes, bytes] = {}
 
-    def mark(part: Any) -> str:
-        if not isinstance(part, Fragment):
-            raise TypeError(f"{type(part).__name__} is no JSON")
+    def mark(part: Raw) -> str:
         name = str(uuid4())
-        fragments[name.encode()] = part.raw
+        fragments[name.encode()] = bytes(part)
         return name
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=mark)
@@ -352,8 +365,8 @@ def _dump_with_surrogates(value: Any) -> bytes:
 def dump_sorted(value: Any) -> bytes:
     """The same JSON for equal values, whatever the order of their keys."""
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError):
+        return _SORTING_ENCODER.encode(value)
+    except UnicodeEncodeError:
         import json
 
         return json.dumps(value, sort_keys=True).encode()
