@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import plain_reader
 import pytest
+from running import python
 from wilful import POLICY, Step, Wilful, claim, fail, fold, open_bracket, prune, sleep, stuck
 
 from dsh_compact.backends import Claim
@@ -168,6 +169,32 @@ def test_who_asks_for_isolation_is_given_it(session: WritableSession) -> None:
 
     found = run_here(Ends(lambda bench: os._exit(7)), bench_on(session), LONG_SECONDS)
     assert "status 7" in str(found.error)
+
+
+PRINTS: Final = """
+from demo import DATA
+from dsh_compact.backends.running import run_isolated
+from dsh_compact.policy import DEFAULT
+from dsh_compact.trial import open_trial
+from dsh_compact.workbench import Workbench
+
+class Prints:
+    name = "prints"
+    def compact(self, bench):
+        print("by the backend")
+
+print("before")
+with open_trial(DATA) as session:
+    bench = Workbench(session, policy=DEFAULT, retain_tokens=0, goal=None)
+    run_isolated(Prints(), bench, 30)
+print("after")
+"""
+
+
+def test_what_it_prints_is_told_once() -> None:
+    """Neither its words are lost with its process, nor are ours told by both."""
+    done = python(PRINTS, cwd=Path(__file__).parent)
+    assert "before\nby the backend\nafter\n" == done.out, done.err
 
 
 def test_its_children_go_with_it(session: WritableSession, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ JSON_SPEAKERS: Final = {
 
 SPEAKERS: Final = {
     "__main__.py": "the version, before anything is imported",
+    "backends/running.py": "flushes them around a fork: what a backend prints is told, and once",
     "cli/io.py": "the only way out",
     "cli/progress.py": "asks whether a terminal is there",
     "reader.py": "`-` is standard input",

@@ -8,6 +8,7 @@ later reaches nothing.
 import os
 import select
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -136,9 +137,17 @@ def _fork() -> int:
     """Beside other threads, too: should one of them hold a lock that the child needs, the child
     hangs, and its time limit ends it.
     """
+    _flush_streams()  # what waits in our buffers must not be written by the child as well
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
+
+
+def _flush_streams() -> None:
+    """What was printed so far is on its way."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or none at all
+            stream.flush()
 
 
 def _take_over(bench: Workbench) -> None:
@@ -214,6 +223,7 @@ def _report(writing: int, ran: Ran) -> NoReturn:
         report = _Report(claim=ran.claim, error=error, is_bloated=isinstance(ran.error, Bloated))
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(msgspec.json.encode(report))
+        _flush_streams()
     finally:
         os._exit(0)
 
