@@ -142,12 +142,13 @@ def test_one_broken_rule_is_found(
     }
 
 
-def test_a_cancelled_request_strikes_once_something_was_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("run", [run_here, run_isolated])
+def test_a_cancelled_request_strikes_once_something_was_written(run: Any, tmp_path: Path) -> None:
     """Not before, and then at once: nobody waits for the rest."""
     log = stuck().write(tmp_path / "session.jsonl")
     with open_session(log) as session:
         bench = Workbench(session, policy=POLICY, retain_tokens=0, goal=None, insist=True)
-        watch = Watch(Fault(kind="cancelled"), run_here)
+        watch = Watch(Fault(kind="cancelled"), run)
         assert Ran() == watch(Wilful([sleep(0.2), prune(), sleep(20)]), bench, 60.0)
         (seen,) = watch.seen
         assert seen.after is not None

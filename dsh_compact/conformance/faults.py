@@ -8,6 +8,7 @@ import errno
 import os
 from collections.abc import Callable
 from mmap import mmap
+from pathlib import Path
 from time import monotonic
 from typing import Final, Literal, TypeAlias
 
@@ -115,11 +116,11 @@ class Watch:
     ) -> Ran:
         """One run, as `Runner` promises."""
         session = bench.session
-        before, events, begun = Reading(session.path), session.events, monotonic()
+        before, begun = Reading(session.path), monotonic()
         if self._fault.kind == "time over":
             bench.revoke()
         if self._fault.kind == "cancelled":
-            is_cancelled = lambda: session.events > events  # noqa: E731
+            is_cancelled = _grown(session.path)
         self.disk.is_armed = self._fault.kind == "disk"
         try:
             ran = self._run(backend, bench, timeout_seconds, is_cancelled=is_cancelled)
@@ -137,6 +138,12 @@ class Watch:
             )
         )
         return ran
+
+
+def _grown(path: str) -> Callable[[], bool]:
+    """Whether the file is longer than now: it tells what another process wrote, too."""
+    size_bytes = Path(path).stat().st_size
+    return lambda: Path(path).exists() and Path(path).stat().st_size > size_bytes
 
 
 def _read(path: str, before: Reading) -> tuple[Reading | None, str]:
