@@ -7,7 +7,6 @@ import typer
 
 from dsh_compact import config, conformance, summarizers
 from dsh_compact.backends import Backend, configured
-from dsh_compact.backends.lookup import is_foreign
 from dsh_compact.backends.running import run_here, run_isolated
 from dsh_compact.cli import io, options
 from dsh_compact.cli.progress import Progress
@@ -45,13 +44,8 @@ def command(
         ),
     ] = conformance.DEFAULT_TIMEOUT_SECONDS,
     isolate: Annotated[
-        bool | None,
-        typer.Option(
-            "--isolate/--no-isolate",
-            help="Run the backend in a process of its own; foreign code does unless told not to.",
-            show_default=False,
-        ),
-    ] = None,
+        bool, typer.Option("--isolate", help="Run the backend in a process of its own.")
+    ] = False,
     junit_file: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write the result for CI, too.")
     ] = None,
@@ -76,11 +70,10 @@ def command(
     def make() -> Backend:
         return configured.load(resolved, is_trusted=is_trusted)
 
-    is_isolated = is_foreign(resolved.policy.backend) if isolate is None else isolate
     wishes = conformance.Wishes(
         policy=resolved.policy,
         timeout_seconds=timeout,
-        run=run_isolated if is_isolated else run_here,
+        run=run_isolated if isolate else run_here,
     )
     make()  # wrong usage is told before anything is played
     with Progress(f"trying {resolved.policy.backend}") as bar, io.guests():
