@@ -2,7 +2,8 @@
 camelCase.
 
 `scan` reads lines in bulk and decodes no more than its caller needs, `decode` reads one record in
-full, `identity` compares results, `encode` writes the records that we write, `wire` holds the shapes on disk.
+full, `identity` compares results, `encode` writes the records that we write, `wire` holds the
+shapes on disk.
 """
 
 from dsh_compact.codec.decode import (
