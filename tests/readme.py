@@ -76,9 +76,17 @@ def play(console: Console, folder: Path, bin_folder: Path) -> list[str]:
 
 
 def agrees(shown: str, real: str) -> bool:
-    """Tell whether `real` is what the README shows, where `...` stands for any text."""
-    pattern = ".*?".join(re.escape(part) for part in shown.strip().split("..."))
-    return re.fullmatch(pattern, real.strip(), re.DOTALL) is not None
+    """Tell whether `real` is what the README shows, where `...` stands for any text.
+
+    A line that begins with `...` shows a path; where the real one is too long, its end is cut off.
+    """
+    cut = re.sub(r"(?m)^\.\.\..*$", "...…", shown.strip())
+    return _fits(shown.strip(), real.strip()) or _fits(cut, real.strip())
+
+
+def _fits(shown: str, real: str) -> bool:
+    pattern = ".*?".join(re.escape(part) for part in shown.split("..."))
+    return re.fullmatch(pattern, real, re.DOTALL) is not None
 
 
 def renewed(text: str, bin_folder: Path) -> str:
