@@ -7,7 +7,7 @@ from typing import Final
 
 import readme
 
-from dsh_compact.damage import ROWS, Severity
+from dsh_compact.verify.damage import ROWS, Severity
 
 BEGINS: Final = "<!-- damage: written by `python tests/damage_table.py`, checked by a test -->\n"
 ENDS: Final = "<!-- damage ends -->\n"

@@ -8,8 +8,8 @@ import pytest
 from builders import Conversation, line
 from footprints import footprints
 
-from dsh_compact.admission import inspect_addition, inspect_new
 from dsh_compact.errors import NotAdmitted
+from dsh_compact.verify.admission import inspect_addition, inspect_new
 
 HEADER = line(Conversation().records[0]).rstrip(b"\n")
 

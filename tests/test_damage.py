@@ -4,8 +4,8 @@ import damage_table
 import pytest
 import readme
 
-from dsh_compact.damage import ROWS, Consequence, Row, Severity
-from dsh_compact.remedies import QUIET, REMEDIES
+from dsh_compact.repair.remedies import QUIET, REMEDIES
+from dsh_compact.verify.damage import ROWS, Consequence, Row, Severity
 
 
 def test_the_readme_shows_the_table() -> None:

@@ -23,11 +23,11 @@ from running import LOGS, dshc
 from strategies import conversations
 
 from dsh_compact import frames
-from dsh_compact.damage import TABLE
 from dsh_compact.errors import Damage, LogError, OwnedLog, UnreadableLog
 from dsh_compact.journal import Journal
 from dsh_compact.repair import Repair, repair, repaired_path
 from dsh_compact.verify import verify
+from dsh_compact.verify.damage import TABLE
 
 REAL_LOGS = sorted(path for path in LOGS.iterdir() if path.suffix in (".jsonl", ".zstd"))
 

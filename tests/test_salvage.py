@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dsh_compact import reader as reading
-from dsh_compact import salvage
 from dsh_compact.errors import Damage
 from dsh_compact.reader import Batch, LogReader
-from dsh_compact.salvage import Lost, lines_of_torn, pieces
+from dsh_compact.verify import salvage
+from dsh_compact.verify.salvage import Lost, lines_of_torn, pieces
 
 
 def found(path: Path) -> tuple[list[bytes], list[Lost]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dsh_compact.codec.audit import audit
 from dsh_compact.events import Place
-from dsh_compact.unweave import NOBODY, Item, Survey
+from dsh_compact.repair.unweave import NOBODY, Item, Survey
 
 
 def surveyed(*events: tuple[int, str, dict[str, Any]]) -> list[Item]:

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from running import LOGS, dshc
 from strategies import Spoiled, broken_logs, conversations
 
-from dsh_compact import verify as verifying
-from dsh_compact.damage import ROWS, TABLE, Finding, Severity
 from dsh_compact.errors import Damage, LogError
 from dsh_compact.events import Place
 from dsh_compact.session import read_session
-from dsh_compact.verify import Report, verify
+from dsh_compact.verify import Inspector, Report, verify
+from dsh_compact.verify import inspector as inspecting
+from dsh_compact.verify.damage import ROWS, TABLE, Finding, Severity
 
 REAL_LOGS = sorted(path for path in LOGS.iterdir() if path.suffix in (".jsonl", ".zstd"))
 
@@ -53,7 +53,7 @@ def test_a_real_log_is_sound(log: Path) -> None:
 @settings(max_examples=60)
 def test_a_right_log_is_sound(log: Conversation) -> None:
     """Whatever is said and done in a conversation, its log breaks no rule."""
-    inspector = verifying.Inspector(lambda place: lines[place.start_bytes])
+    inspector = Inspector(lambda place: lines[place.start_bytes])
     lines = [written[:-1] for written in log.lines()]
     for number, written in enumerate(lines):
         inspector.feed(written, Place(-1, number, len(written)))
@@ -84,7 +84,7 @@ def test_a_kind_of_damage_is_found(case: Case, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.code)
-def test_verifying_changes_nothing(case: Case, tmp_path: Path) -> None:
+def test_inspecting_changes_nothing(case: Case, tmp_path: Path) -> None:
     """Not the log, not its folder, not a time."""
     path = put(tmp_path, case.data(), case.path)
     before = footprints(path.parent)
@@ -181,7 +181,7 @@ def test_a_copy_is_told_from_another_event(tmp_path: Path) -> None:
     lines = talk().lines()
     report = verify(put(tmp_path, b"".join([*lines[:10], *lines[8:]])))
     assert [11, 12] == [finding.line for finding in report.findings]
-    assert {verifying.COPY} == {x.message.partition(": ")[2] for x in report.findings}
+    assert {inspecting.COPY} == {x.message.partition(": ")[2] for x in report.findings}
 
 
 # Consequences
@@ -205,7 +205,7 @@ def test_findings_beyond_the_limit_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A log of nothing but rubbish doesn't fill the memory with findings."""
-    monkeypatch.setattr(verifying, "MAX_FINDINGS", 5)
+    monkeypatch.setattr(inspecting, "MAX_FINDINGS", 5)
     report = verify(put(tmp_path, talk().bytes() + b"rubbish\n" * 12))
     assert (5, 7) == (len(report.findings), report.untold)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from builders import Conversation, call
 
-from dsh_compact import writers as writing
 from dsh_compact.codec.audit import Audited, audit
-from dsh_compact.writers import Arrival, Arrived, Copies, Runs, Writers
+from dsh_compact.verify import writers as writing
+from dsh_compact.verify.writers import Arrival, Arrived, Copies, Runs, Writers
 
 
 def record(seq: int, kind: str = "tests/x", **data: Any) -> Audited:

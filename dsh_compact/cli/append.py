@@ -9,7 +9,6 @@ import typer
 from msgspec import Struct
 from typer.core import TyperCommand
 
-from dsh_compact.admission import inspect_addition, inspect_new
 from dsh_compact.cli import io, options
 from dsh_compact.codec.encode import Draft, session_header
 from dsh_compact.codec.given import draft_from_json
@@ -20,6 +19,7 @@ from dsh_compact.report import append as report
 from dsh_compact.session import WritableSession, create_session, now_ms, open_session
 from dsh_compact.speech import Said, Speaker, drafts_of
 from dsh_compact.turns import Turns
+from dsh_compact.verify.admission import inspect_addition, inspect_new
 
 EXAMPLES = """
 dshc append session.v4.jsonl --user "go on"      a message from the user

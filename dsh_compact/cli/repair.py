@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from dsh_compact.cli import io, options
-from dsh_compact.damage import Finding
 from dsh_compact.errors import UsageError
 from dsh_compact.journal import refuse_special_file
-from dsh_compact.mender import Action
 from dsh_compact.reader import find_log
 from dsh_compact.repair import Repair, repair
+from dsh_compact.repair.mender import Action
 from dsh_compact.report import repair as report
+from dsh_compact.verify.damage import Finding
 
 EXAMPLES = """
 dshc repair --dry-run session.v4.jsonl    what would be done, and whether it suffices

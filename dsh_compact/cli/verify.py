@@ -6,11 +6,11 @@ import typer
 from msgspec import Struct
 
 from dsh_compact.cli import io, options
-from dsh_compact.damage import Finding
 from dsh_compact.errors import DshcError
 from dsh_compact.reader import find_logs
 from dsh_compact.report import verify as report
 from dsh_compact.verify import Report, verify
+from dsh_compact.verify.damage import Finding
 
 EXAMPLES = """
 dshc verify session.v4.jsonl            every finding: place, code, consequence

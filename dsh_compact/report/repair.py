@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from dsh_compact.damage import Finding
-from dsh_compact.mender import Action
 from dsh_compact.repair import Repair
+from dsh_compact.repair.mender import Action
 from dsh_compact.report.terminal import safe, styled
+from dsh_compact.verify.damage import Finding
 
 LONGEST_WORDS: Final = 200
 """Characters of what was done that are shown: it may quote what stands in the log."""

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from dsh_compact.damage import Finding, Severity
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import safe, styled
 from dsh_compact.verify import Report
+from dsh_compact.verify.damage import Finding, Severity
 
 LONGEST_MESSAGE: Final = 400
 """Characters of a problem that are shown: it may quote what stands in the log."""

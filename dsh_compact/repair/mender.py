@@ -18,7 +18,6 @@ from dsh_compact.codec import decode_surface_event, encode, identity_of
 from dsh_compact.codec.audit import Audited, audit
 from dsh_compact.codec.encode import Draft
 from dsh_compact.codec.renumber import renumber
-from dsh_compact.damage import TABLE, Severity
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import (
     NOWHERE,
@@ -29,11 +28,12 @@ from dsh_compact.events import (
     SessionHeader,
     SurfaceChange,
 )
-from dsh_compact.rules import Breach, Call, Rules, View
-from dsh_compact.rules.brackets import Saved
+from dsh_compact.repair.unweave import NOBODY, Item
 from dsh_compact.surface import Node, Surface
-from dsh_compact.unweave import NOBODY, Item
-from dsh_compact.writers import Chain, Runs
+from dsh_compact.verify.damage import TABLE, Severity
+from dsh_compact.verify.rules import Breach, Call, Rules, View
+from dsh_compact.verify.rules.brackets import Saved
+from dsh_compact.verify.writers import Chain, Runs
 
 MAX_REMEDIES: Final = 16
 """So many remedies are tried on one line: each may uncover the next fault, none goes in circles."""

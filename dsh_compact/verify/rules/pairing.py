@@ -9,8 +9,8 @@ from typing import ClassVar
 
 from dsh_compact.codec.audit import Audited
 from dsh_compact.errors import Damage
-from dsh_compact.rules.breach import Breach, Fold, Taker, View, quoted
-from dsh_compact.rules.lifecycle import Lifecycle
+from dsh_compact.verify.rules.breach import Breach, Fold, Taker, View, quoted
+from dsh_compact.verify.rules.lifecycle import Lifecycle
 
 
 class Pairing(Fold):

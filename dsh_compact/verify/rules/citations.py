@@ -23,8 +23,8 @@ from dsh_compact.codec.audit import (
 )
 from dsh_compact.errors import Damage
 from dsh_compact.events import SessionHeader
-from dsh_compact.rules.breach import Breach, Fold, Judge, Taker, View, quoted
-from dsh_compact.rules.lifecycle import Lifecycle
+from dsh_compact.verify.rules.breach import Breach, Fold, Judge, Taker, View, quoted
+from dsh_compact.verify.rules.lifecycle import Lifecycle
 
 
 class Citations(Fold):

@@ -8,11 +8,11 @@ before is not theirs.
 
 from collections.abc import Sequence
 
-from dsh_compact.damage import Finding
 from dsh_compact.errors import NotAdmitted
 from dsh_compact.events import Place
 from dsh_compact.reader import Batch, LogReader
 from dsh_compact.verify import Inspector
+from dsh_compact.verify.damage import Finding
 
 
 def inspect_addition(path: str, lines: Sequence[bytes]) -> None:

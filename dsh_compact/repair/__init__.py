@@ -1,10 +1,10 @@
 """Repair: a damaged log written anew, with everything in it that can be kept and nothing else.
 
-Two readings. The first notes what stands where and which process wrote it; the second mends line
-by line (see `mender`) and writes. What is left out, and what was changed beyond its numbers, is
-kept in a file beside, with the reasons. The damaged log itself is never changed: the repaired one
-is a new file, or takes its place once it is whole and on disk, and the damaged one gets another
-name.
+Two readings. The first notes what stands where and which process wrote it, so that `unweave` can
+put it in order; the second mends line by line (`mender`, by its table of `remedies`) and writes.
+What is left out, and what was changed beyond its numbers, is kept in a file beside, with the
+reasons. The damaged log itself is never changed: the repaired one is a new file, or takes its place
+once it is whole and on disk, and the damaged one gets another name.
 """
 
 import os
@@ -22,13 +22,14 @@ from dsh_compact.codec.shapes import header_keys
 from dsh_compact.errors import Damage, UsageError
 from dsh_compact.events import NOWHERE, Place, SessionHeader
 from dsh_compact.journal import PRIVATE, Disk, Journal, free_name, write_new_file
-from dsh_compact.mender import Action, Kept, Mender
 from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
-from dsh_compact.remedies import QUIET, REMEDIES
-from dsh_compact.salvage import Lost, bytes_of, lines_of_torn, pieces
-from dsh_compact.unweave import Survey
-from dsh_compact.verify import COPY, Inspector, Report, verify
-from dsh_compact.writers import Copies
+from dsh_compact.repair.mender import Action, Kept, Mender
+from dsh_compact.repair.remedies import QUIET, REMEDIES
+from dsh_compact.repair.unweave import Survey
+from dsh_compact.verify import Inspector, Report, verify
+from dsh_compact.verify.inspector import COPY
+from dsh_compact.verify.salvage import Lost, bytes_of, lines_of_torn, pieces
+from dsh_compact.verify.writers import Copies
 
 MAX_TOLD: Final = 1_000
 """So many actions are told one by one; what more there are is counted. The file beside has all."""

@@ -18,7 +18,7 @@ from dsh_compact.events import (
     CompactionStart,
     CompactionSummary,
 )
-from dsh_compact.rules.breach import (
+from dsh_compact.verify.rules.breach import (
     Breach,
     Fold,
     Judge,
@@ -28,7 +28,7 @@ from dsh_compact.rules.breach import (
     is_checkpoint,
     quoted,
 )
-from dsh_compact.rules.lifecycle import Lifecycle
+from dsh_compact.verify.rules.lifecycle import Lifecycle
 
 
 class Bracket(Struct, kw_only=True):

@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from dsh_compact.codec.audit import Audited
 from dsh_compact.events import SessionHeader
-from dsh_compact.rules.brackets import Brackets
-from dsh_compact.rules.breach import Breach, Fold, View
-from dsh_compact.rules.citations import Citations
-from dsh_compact.rules.lifecycle import Call, Lifecycle
-from dsh_compact.rules.pairing import Pairing
+from dsh_compact.verify.rules.brackets import Brackets
+from dsh_compact.verify.rules.breach import Breach, Fold, View
+from dsh_compact.verify.rules.citations import Citations
+from dsh_compact.verify.rules.lifecycle import Call, Lifecycle
+from dsh_compact.verify.rules.pairing import Pairing
 
 __all__ = [
     "Breach",

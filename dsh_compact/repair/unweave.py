@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from dsh_compact.codec import encode
 from dsh_compact.codec.audit import Audited
 from dsh_compact.events import Place, TurnEnd
-from dsh_compact.writers import Chain, Writers
+from dsh_compact.verify.writers import Chain, Writers
 
 _SUPPOSED_CODES: Final = frozenset({encode.NOT_STARTED_CODE, encode.OUTCOME_UNKNOWN_CODE})
 

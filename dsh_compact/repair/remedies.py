@@ -24,8 +24,8 @@ from dsh_compact.events import (
     Text,
     ToolCall,
 )
-from dsh_compact.mender import Mender, Remedy, Trouble
-from dsh_compact.unweave import is_supposed
+from dsh_compact.repair.mender import Mender, Remedy, Trouble
+from dsh_compact.repair.unweave import is_supposed
 
 _SPEECH: Final = frozenset(
     {"system/message", "developer/message", "assistant/message", "assistant/attempt"}

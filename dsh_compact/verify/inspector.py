@@ -1,11 +1,9 @@
-"""Verify: every byte of a log read, every rule judged, and on it goes behind the first damage.
+"""The fold that judges a log: a line in, its findings out. It knows no file.
 
-`Inspector` is the fold: a line in, its findings out; it knows no file. `verify` is the loop around
-it that reads a file to its end. Behind damage the log is read as `repair` would mend it: a stretch
-that is lost is passed over, events whose seqs are wrong get the numbers that they should have had.
+Behind damage the log is read as `repair` would mend it: a stretch that is lost is passed over,
+events whose seqs are wrong get the numbers that they should have had.
 """
 
-import os
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -18,14 +16,14 @@ from dsh_compact.codec import identity_of
 from dsh_compact.codec.audit import Audited, audit, audit_header
 from dsh_compact.codec.renumber import renumber
 from dsh_compact.codec.splice import as_utf8
-from dsh_compact.damage import TABLE, Consequence, Finding, Severity
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import FORMATS, Place, SurfaceChange
-from dsh_compact.reader import SESSION_FILES, Batch, LogReader, find_log
-from dsh_compact.rules import Breach, Rules, View
-from dsh_compact.salvage import Lost, pieces
+from dsh_compact.reader import SESSION_FILES, Batch
 from dsh_compact.surface import Node, Surface
-from dsh_compact.writers import Arrival, Arrived, Copies, Writers
+from dsh_compact.verify.damage import TABLE, Consequence, Finding, Severity
+from dsh_compact.verify.rules import Breach, Rules, View
+from dsh_compact.verify.salvage import Lost
+from dsh_compact.verify.writers import Arrival, Arrived, Copies, Writers
 
 MAX_FINDINGS: Final = 1_000
 """So many findings are told one by one; what more there are is counted. Nobody reads them all."""
@@ -57,23 +55,6 @@ class Report(Struct, frozen=True, kw_only=True):
     def ok(self) -> bool:
         """Whether no damage was found."""
         return not self.findings
-
-
-def verify(path: str | os.PathLike[str]) -> Report:
-    """Reads the log at `path` (a file, a session's folder, `-`) to its end and judges all of it.
-
-    Reads only. Raises `LogError` and its kin only where there is nothing that could be read.
-    """
-    found, _ = find_log(os.fspath(path))
-    with LogReader(found) as reader:
-        inspector = Inspector(reader.read)
-        for piece in pieces(reader):
-            match piece:
-                case Lost():
-                    inspector.lose(piece)
-                case Batch():
-                    inspector.feed_batch(piece)
-        return inspector.report(found)
 
 
 class Inspector:

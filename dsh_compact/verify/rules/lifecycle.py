@@ -13,7 +13,7 @@ from dsh_compact.codec import encode
 from dsh_compact.codec.audit import Audited
 from dsh_compact.errors import Damage
 from dsh_compact.events import ToolCallStarted
-from dsh_compact.rules.breach import Breach, Fold, Judge, Taker, View, ends_of, quoted
+from dsh_compact.verify.rules.breach import Breach, Fold, Judge, Taker, View, ends_of, quoted
 
 _NAMED: Final = 3
 """Waiting calls that a problem names; more are counted."""
