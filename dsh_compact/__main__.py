@@ -4,6 +4,7 @@ A program that asks for the version waits for the interpreter and nothing else; 
 the business of `dsh_compact.cli`.
 """
 
+import os
 import sys
 
 from dsh_compact.version import __version__
@@ -18,8 +19,7 @@ def main(words: list[str] | None = None) -> int:
     """Run the command that `words` (or the process's own arguments) name; return its exit code."""
     alone = words is None  # in a process of its own
     words = sys.argv[1:] if words is None else words
-    if words in (["--version"], ["-V"]):
-        sys.stdout.write(f"dshc {__version__}\n")
+    if words in (["--version"], ["-V"]) and _said_version():
         return 0
     import gc
 
@@ -30,6 +30,15 @@ def main(words: list[str] | None = None) -> int:
     if alone:
         gc.freeze()
     return code
+
+
+def _said_version() -> bool:
+    """False where it could not be written: then the long way tries, and says why."""
+    try:
+        os.write(sys.stdout.fileno(), f"dshc {__version__}\n".encode("ascii"))
+    except (OSError, AttributeError):  # a full disk, a reader who left; the shell's `>&-`
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -210,6 +210,47 @@ def test_a_full_disk_is_no_success(probe: list[str], size: int) -> None:
     assert "dshc: the result can't be written: No space left on device\n" == done.stderr
 
 
+WAYS_OUT: Final = [
+    (0, "--help"), (0, "--version"), (0, "-V x"), (0, "measure --help"),
+    (0, "--show-completion fish"),
+    (0, "measure --demo"), (0, "history --demo --json"), (0, "show --demo"), (0, "verify --demo"),
+    (0, "export --demo --to openai"), (0, "backends"), (0, "classify 429"), (0, "config {log}"),
+    (0, "compact {log} --dry-run"), (0, "append {log} --user x"), (0, "repair {log}"),
+    (1, "recover --expect preserve"), (2, ""), (2, "nonsense"), (4, "measure missing"),
+]  # fmt: skip
+"""The exit code of words, `{log}` a log, where all can be written."""
+
+
+def redirected(redirection: str, words: str, log: Path) -> Ran:
+    """`dshc` with its streams as the shell's `redirection` says."""
+    command = [str(DSHC), *words.format(log=log).split()]
+    return run(["bash", "-c", f'"$@" {redirection}', "bash", *command])
+
+
+@pytest.mark.parametrize(("code", "words"), WAYS_OUT)
+def test_no_result_is_lost_without_a_word(code: int, words: str, logs: Path) -> None:
+    """Where stdout is full, the help and the version are no exception: a line, 74, no traceback.
+    Who is refused has no result to lose, and hears why.
+    """
+    done = redirected(">/dev/full", words, logs / "v4-stuck.jsonl")
+    told = "dshc: the result can't be written: No space left on device\n"
+    assert ((code, False) if code in (2, 4) else (74, True)) == (done.code, done.err.endswith(told))
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", ">/dev/full 2>/dev/full"])
+@pytest.mark.parametrize(
+    ("code", "words"), [way for way in WAYS_OUT if way[0] or way[1] in ("--version", "show --demo")]
+)
+def test_a_notice_that_cannot_be_written_changes_no_exit_code(
+    code: int, words: str, redirection: str, logs: Path
+) -> None:
+    """Where stderr is full, nobody hears the reason, but a script still has the code."""
+    has_result = code in (0, 1)
+    wanted = 74 if has_result and redirection.startswith(">") else code
+    assert wanted == redirected(redirection, words, logs / "v4-stuck.jsonl").code
+
+
 @pytest.mark.parametrize(("code", "redirection"), [(74, ">&-"), (0, "2>&-"), (74, ">&- 2>&-")])
 def test_a_closed_stream_is_no_crash(probe: list[str], code: int, redirection: str) -> None:
     """Without stdout the result can't be written; without stderr nobody hears a notice."""

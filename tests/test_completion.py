@@ -1,13 +1,16 @@
 """Completion: every option that takes a name offers the names there are, in every shell."""
 
+import contextlib
 import os
+import pty
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from running import DSHC, LOGS
+from running import DSHC, LOGS, Ran, dshc
 from typer.main import get_command
 
 from dsh_compact import summarizers, tokenizers
@@ -126,6 +129,52 @@ def test_bash_completes() -> None:
     """A real bash is given the names, and nothing where files are to be completed."""
     assert "lying\n" == told(BASH.format("dshc recover --backend ly"), "bash", "--norc")
     assert "\n" == told(BASH.format("dshc recover --backend ./v4-st"), "bash", "--norc")
+
+
+@needs["bash"]
+def test_a_tab_completes_in_a_bash_that_was_set_up(tmp_path: Path) -> None:
+    """`--install-completion bash`, a new bash, `dshc mea` and the key: the word is there."""
+    home = {"HOME": str(tmp_path), "PATH": f"{DSHC.parent}{os.pathsep}{os.environ['PATH']}"}
+    done = dshc("--install-completion", "bash", env=home)
+    script = tmp_path / ".bash_completions" / "dshc.sh"
+    assert (0, True) == (done.code, str(script) in done.out)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        ["bash", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, **home}
+    ) as bash:
+        os.write(ours, b"dshc mea\t--demo | head -n 1; exit\n")
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # how a terminal says that nobody is left
+            while piece := os.read(ours, 4096):
+                seen += piece
+    os.close(ours)
+    assert b"dshc measure --demo" in seen
+    assert 0 == bash.returncode
+
+
+@pytest.mark.parametrize("shell", completion.SHELLS)
+def test_a_shell_may_be_named(shell: str) -> None:
+    """What is printed is that shell's, whichever is in use, and what the shell itself asks for."""
+    done = dshc("--show-completion", shell)
+    assert (0, "") == (done.code, done.err)
+    assert done.out.strip() == dshc(env={"_DSHC_COMPLETE": f"source_{shell}"}).out.strip()
+
+
+def test_a_shell_that_is_unknown_is_wrong_usage() -> None:
+    """Another shell's name is refused, and those that there are are named."""
+    done = dshc("--show-completion", "tcsh")
+    told = "dshc: tcsh: no completion for that shell; choose bash, zsh, fish\n"
+    assert Ran(code=2, out="", err=told) == done
+
+
+def test_where_nothing_can_be_written_the_script_is_pointed_at(tmp_path: Path) -> None:
+    """A home that takes no file costs no traceback."""
+    (tmp_path / ".zfunc").write_text("in the way")
+    done = dshc("--install-completion", "zsh", env={"HOME": str(tmp_path)})
+    assert (2, "") == (done.code, done.out)
+    assert f"dshc: {tmp_path}/.zfunc: cannot be written: File exists; " in done.err
+    assert '"dshc --show-completion zsh" prints the script' in done.err
 
 
 @needs["zsh"]

@@ -36,6 +36,8 @@ UNWRAPPED_WIDTH: Final = "10000"
 """Columns for the words that a shell is offered: typer wraps them, and a shell takes each line for
 a candidate of its own."""
 
+_SHELL: Final = "dsh_compact.shell"
+
 SETTINGS: Final = {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH}
 
 EXIT_CODES: Final = {
@@ -48,8 +50,30 @@ EXIT_CODES: Final = {
 }
 
 
-class LazyGroup(TyperGroup):
+class Helpful:
+    """A command whose help goes the way of every result: a full disk is told, not thrown."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the parser's own option, with our way of writing."""
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        option.callback = _show_help
+        return option
+
+
+def _show_help(ctx: Any, _: Any, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        io.emit_text(ctx.get_help())
+        raise typer.Exit
+
+
+class LazyGroup(Helpful, TyperGroup):
     """The group of all commands; it knows their names and imports the one that is asked for."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse as ever; a word behind a request for completion is the shell's name."""
+        if args[:1] in (["--install-completion"], ["--show-completion"]) and len(args) > 1:
+            ctx.meta[_SHELL] = args.pop(1)
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the commands' names, in the order of the help."""
@@ -105,35 +129,45 @@ def run(words: list[str]) -> int:
     """
     io.prepare_streams()
     try:
-        code = _dispatch(words)
+        code = _answered(words)
         io.flush()
         return code
+    except KeyboardInterrupt:
+        io.notice("interrupted")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return EXIT_READER_LEFT
+    except io.OutputFailed as error:
+        io.notice(str(error))
+        return EXIT_OUTPUT
+    except Exception:  # noqa: BLE001, the last door: shown whole, and never mistaken for a finding
+        io.show_bug()
+        return EXIT_BUG
+    finally:
+        io.let_go()
+
+
+def _answered(words: list[str]) -> int:
+    """The exit code of what was done, or of the sentence that says why it was not."""
+    try:
+        return _dispatch(words)
     except DshcError as error:
         io.notice(str(error))
         return error.exit_code
     except typer.TyperException as error:
         io.notice(_usage_sentence(error, words))
         return 2
-    except KeyboardInterrupt:
-        io.notice("interrupted")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        io.abandon_stdout()
-        return EXIT_READER_LEFT
-    except io.OutputFailed as error:
-        io.abandon_stdout()
-        io.notice(str(error))
-        return EXIT_OUTPUT
-    except Exception:  # noqa: BLE001, the last door: shown whole, and never mistaken for a finding
-        io.show_bug()
-        return EXIT_BUG
 
 
 def _dispatch(words: list[str]) -> int:
     group = typer.main.get_command(_app())
     if os.environ.get(SHELL_ASKS):  # typer answers and ends the process
         os.environ["COLUMNS"] = UNWRAPPED_WIDTH
-        group.main(args=words, prog_name="dshc")
+        from typer._completion_classes import completion_init
+
+        completion_init()
+        with io.writing():
+            group.main(args=words, prog_name="dshc")
     try:
         with group.make_context("dshc", list(words)) as context:
             if not words:
@@ -149,6 +183,7 @@ def _app() -> typer.Typer:
         cls=LazyGroup,
         name="dshc",
         rich_markup_mode=None,
+        add_completion=False,  # its own would take no shell's name
         context_settings=dict(SETTINGS),
         help="Tell from a session's log whether a compaction really happened, and whether the "
         "request may be sent again.",
@@ -163,6 +198,22 @@ def _say_version(asked: bool) -> None:
         raise typer.Exit
 
 
+def _install_completion(ctx: typer.Context, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from dsh_compact.cli import completion
+
+        io.emit_text(completion.install(ctx.meta.get(_SHELL)))
+        raise typer.Exit
+
+
+def _show_completion(ctx: typer.Context, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        from dsh_compact.cli import completion
+
+        io.emit_text(completion.script(ctx.meta.get(_SHELL)))
+        raise typer.Exit
+
+
 def _root(
     version: bool = typer.Option(
         False,
@@ -171,6 +222,21 @@ def _root(
         is_eager=True,
         callback=_say_version,
         help="Show the version and exit.",
+    ),
+    install_completion: bool = typer.Option(
+        False,
+        "--install-completion",
+        is_eager=True,
+        callback=_install_completion,
+        help="Set up completion for the shell in use, or for the one that is named: bash, zsh, "
+        "fish.",
+    ),
+    show_completion: bool = typer.Option(
+        False,
+        "--show-completion",
+        is_eager=True,
+        callback=_show_completion,
+        help="Print what would be set up.",
     ),
 ) -> None:
     """Stand behind the program's own options; the commands do the work."""
@@ -193,7 +259,7 @@ def _load(name: str) -> TyperCommand:
 def _with_examples(cls: type[TyperCommand], examples: str) -> type[TyperCommand]:
     """Return the command's class with its examples at the end of its help."""
 
-    class Command(cls):  # type: ignore[misc, valid-type]
+    class Command(Helpful, cls):  # type: ignore[misc, valid-type]
         def format_epilog(self, ctx: Any, formatter: Any) -> None:
             with formatter.section("Examples"):
                 for line in _laid_out(examples, formatter.width - formatter.current_indent):

@@ -1,4 +1,4 @@
-"""What a shell may offer for an option's value: the names of backends, tokenizers, and so on.
+"""Completion: its script for each shell, and what is offered for an option's value.
 
 Rule: a path is left to the shell, which knows its own ways with quotes, `~` and folders; where
 nothing is offered, it completes files. Imported only when a shell asks. The names come from where
@@ -9,12 +9,68 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from typer._click.shell_completion import CompletionItem
+from typer._completion_shared import get_completion_script
+from typer._completion_shared import install as typer_install
+
+from dsh_compact.errors import UsageError
+
+SHELLS: Final = ("bash", "zsh", "fish")
+"""Those that the tests try; typer would write PowerShell's, too."""
+
+PROGRAM: Final = "dshc"
+VARIABLE: Final = "_DSHC_COMPLETE"
+"""Whose words are completed, and by which variable a shell asks for them."""
 
 MOST_CHARACTERS: Final = 70
 """Of a sentence: beside the name it stays on one line of a usual terminal."""
 
 Offer: TypeAlias = Iterable[tuple[str, str]]
 """Names, each with a sentence about it, perhaps an empty one."""
+
+
+def script(shell: str | None) -> str:
+    """What makes `shell` (None: the one in use) complete our words; raises `UsageError`."""
+    return get_completion_script(
+        prog_name=PROGRAM, complete_var=VARIABLE, shell=_known(shell, "--show-completion")
+    )
+
+
+def install(shell: str | None) -> str:
+    """Write the script where `shell` (None: the one in use) looks for it, and tell where that is.
+
+    Raises `UsageError`, also where it can't be written.
+    """
+    shell = _known(shell, "--install-completion")
+    try:
+        _, path = typer_install(shell=shell, prog_name=PROGRAM, complete_var=VARIABLE)
+    except OSError as fault:
+        raise UsageError(
+            f"{fault.filename}: cannot be written: {fault.strerror}",
+            f'"dshc --show-completion {shell}" prints the script, to be put elsewhere',
+        ) from None
+    return f"{shell} completes dshc from its next start on; the script is {path}"
+
+
+def _known(shell: str | None, option: str) -> str:
+    shell = shell or _shell_in_use()
+    if shell is None:
+        raise UsageError("no shell was found to be in use", f'name it: "dshc {option} bash"')
+    if shell not in SHELLS:
+        raise UsageError(f"{shell}: no completion for that shell", f"choose {', '.join(SHELLS)}")
+    return shell
+
+
+def _shell_in_use() -> str | None:
+    from shellingham import (  # type: ignore[import-untyped]
+        ShellDetectionFailure,
+        detect_shell,
+    )
+
+    try:
+        name: str = detect_shell()[0]
+    except ShellDetectionFailure:
+        return None
+    return name
 
 
 def backends() -> Offer:

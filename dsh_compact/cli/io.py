@@ -52,7 +52,7 @@ def read_input() -> bytes | None:
 
 def emit_text(text: str) -> None:
     """Write `text` and a line feed to stdout; raise `OutputFailed`, or BrokenPipeError."""
-    with _writing():
+    with writing():
         sys.stdout.write(text + "\n")
 
 
@@ -61,9 +61,24 @@ def emit_json(value: Any) -> None:
 
     Characters that a terminal may obey are written as JSON escapes: the same value to every parser.
     """
-    with _writing():
+    with writing():
         sys.stdout.flush()
         sys.stdout.buffer.write(_json(value) + b"\n")
+
+
+@contextlib.contextmanager
+def writing() -> Any:
+    """While the result is written, by us or by the parser (what a shell asks for): what stdout
+    refuses becomes `OutputFailed`; a reader who left is still a BrokenPipeError.
+    """
+    if sys.stdout is None:  # the shell's `>&-`
+        raise OutputFailed(OSError(errno.EBADF, os.strerror(errno.EBADF)))
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as reason:
+        raise OutputFailed(reason) from reason
 
 
 def write_file(path: str, text: str) -> None:
@@ -88,23 +103,33 @@ def aside(text: str) -> None:
     """Write `text` and a line feed to stderr; control characters become visible."""
     if sys.stderr is None:  # the shell's `2>&-`
         return
-    with contextlib.suppress(OSError, ValueError):  # an aside nobody can read must not end the work
+    try:
         sys.stderr.write(safe_block(text) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):  # an aside that nobody can read must not end the work
+        _abandon(sys.stderr)
 
 
 def flush() -> None:
     """Send what is buffered on its way, so that a failure is met here and not at the exit."""
-    with _writing():
-        sys.stdout.flush()
+    if sys.stdout is not None:  # nothing was written to one that is closed
+        with writing():
+            sys.stdout.flush()
 
 
-def abandon_stdout() -> None:
-    """Give up on stdout, so that the interpreter finds nothing to complain about at the exit."""
-    if sys.stdout is None:
-        return
+def let_go() -> None:
+    """Send what is left, or give up on it: nothing that comes later changes the exit code."""
+    try:
+        flush()
+    except (OutputFailed, OSError, ValueError):
+        _abandon(sys.stdout)
+
+
+def _abandon(stream: TextIO) -> None:
+    """The interpreter would try once again at the exit, complain, and end with its own code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 
@@ -170,18 +195,6 @@ def is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
-
-
-@contextlib.contextmanager
-def _writing() -> Any:
-    if sys.stdout is None:  # the shell's `>&-`
-        raise OutputFailed(OSError(errno.EBADF, os.strerror(errno.EBADF)))
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as reason:
-        raise OutputFailed(reason) from reason
 
 
 def _json(value: Any) -> bytes:
