@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from msgspec import to_builtins
 
-from dsh_compact import config, pressure, summarizers
+from dsh_compact import config, pressure
 from dsh_compact.backends import Backend, configured, lookup
 from dsh_compact.backends.running import words_of
-from dsh_compact.cli import io, options
+from dsh_compact.cli import backend_options, io, options
 from dsh_compact.cli.progress import Progress
 from dsh_compact.config import Config, Resolved
 from dsh_compact.errors import BackendFailed, LogError, NotAdmitted, UsageError, WriteFailed
@@ -42,10 +42,7 @@ def command(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the plan; write nothing, take no lock.")
     ] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="TOKENS", help="The model's window; else the log tells."),
-    ] = None,
+    window: options.Window = None,
     retain_tokens: Annotated[
         int | None,
         typer.Option(min=0, metavar="TOKENS", help="Keep a tail of that many tokens as it is."),
@@ -54,23 +51,15 @@ def command(
         int | None,
         typer.Option(min=1, metavar="N", help="Keep the newest N messages as they are."),
     ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A backend's name, FILE.py:NAME or MODULE:NAME."),
-    ] = None,
-    summarizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Who summarises: {', '.join(summarizers.NAMES)}."),
-    ] = None,
+    backend: backend_options.Backend = None,
+    summarizer: backend_options.Summarizer = None,
     instructions: Annotated[
         str, typer.Option(metavar="TEXT", help="What the summary should take care of.")
     ] = "",
     check_facts: Annotated[
         bool, typer.Option("--check-facts", help="Count which facts of what was folded remain.")
     ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run what a configuration file names, too.")
-    ] = False,
+    trust: backend_options.Trust = False,
     json: options.Json = False,
 ) -> int:
     """Take the pressure path now: fold the conversation's head into a summary, provably.

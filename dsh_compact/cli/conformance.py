@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dsh_compact import config, conformance, summarizers
+from dsh_compact import config, conformance
 from dsh_compact.backends import Backend, configured
 from dsh_compact.backends.running import run_here, run_isolated
-from dsh_compact.cli import io, options
+from dsh_compact.cli import backend_options, io, options
 from dsh_compact.cli.progress import Progress
 from dsh_compact.conformance import Case, Scorecard
 from dsh_compact.report import conformance as report
@@ -26,32 +26,16 @@ def command(
         typer.Argument(metavar="[LOG]...", show_default=False, help="Logs to try beside those."),
     ] = None,
     *,
-    backend: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A backend's name, FILE.py:NAME or MODULE:NAME."),
-    ] = None,
-    summarizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Who summarises: {', '.join(summarizers.NAMES)}."),
-    ] = None,
+    backend: backend_options.Backend = None,
+    summarizer: backend_options.Summarizer = None,
     timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.01,
-            callback=options.finite,
-            metavar="SECONDS",
-            help="How long each of its runs may take.",
-        ),
+        float, options.seconds("How long each of its runs may take.")
     ] = conformance.DEFAULT_TIMEOUT_SECONDS,
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Run the backend in a process of its own.")
     ] = False,
-    junit_file: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write the result for CI, too.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run what a configuration file names, too.")
-    ] = False,
+    junit_file: options.Junit = None,
+    trust: backend_options.Trust = False,
     json: options.Json = False,
 ) -> int:
     """Run a backend through sessions and faults, and print its scorecard.

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share, spelt and explained once."""
 
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -21,6 +21,15 @@ Demo: TypeAlias = Annotated[
 Strict: TypeAlias = Annotated[
     bool,
     typer.Option("--strict", help="Check every byte, also of what the answer doesn't need."),
+]
+
+Junit: TypeAlias = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write the result for CI, too.")
+]
+
+Window: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="TOKENS", help="The model's window; else the log tells."),
 ]
 
 Log: TypeAlias = Annotated[
@@ -53,6 +62,11 @@ def finite(value: float | None) -> float | None:
     if value is not None and not -LARGEST < value < LARGEST:
         raise UsageError(f"{value} is no number that could be meant", "give a finite one")
     return value
+
+
+def seconds(help_: str) -> Any:
+    """An option that is a time: at least a hundredth of a second, and finite."""
+    return typer.Option(min=0.01, callback=finite, metavar="SECONDS", help=help_)
 
 
 def log_or_demo(log: Path | None, *, demo: bool) -> Path:

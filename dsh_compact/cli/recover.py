@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final
 import typer
 from msgspec import Struct, to_builtins
 
-from dsh_compact import config, copies, simulate, summarizers, tokenizers
+from dsh_compact import config, copies, simulate, tokenizers
 from dsh_compact.backends import configured
 from dsh_compact.backends.lookup import is_foreign
 from dsh_compact.backends.running import run_here, run_isolated, words_of
-from dsh_compact.cli import io, options
+from dsh_compact.cli import backend_options, io, options, wall_options
 from dsh_compact.config import Config, Resolved
 from dsh_compact.errors import LogError, UsageError
 from dsh_compact.events import Failure
@@ -27,7 +27,7 @@ from dsh_compact.session import Session, open_session
 from dsh_compact.simulate import Rehearsal, Rehearsed
 from dsh_compact.tokenizers import Tokenizer
 from dsh_compact.tokenizers.cache import CountCache
-from dsh_compact.wall import WORDINGS, Refuse, Wall, as_told, in_words_of, like_provider
+from dsh_compact.wall import Refuse, Wall, as_told, in_words_of, like_provider
 
 EXAMPLES = """
 dshc recover --backend lying                     on the built-in session: nothing moved, no retry
@@ -73,14 +73,8 @@ class Wishes(Struct, frozen=True, kw_only=True):
 def command(
     log: options.OptionalLog = None,
     *,
-    backend: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A backend's name, FILE.py:NAME or MODULE:NAME."),
-    ] = None,
-    summarizer: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Who summarises: {', '.join(summarizers.NAMES)}."),
-    ] = None,
+    backend: backend_options.Backend = None,
+    summarizer: backend_options.Summarizer = None,
     discipline: Annotated[
         str,
         typer.Option(metavar="NAME", help="Who decides on a retry: proof, breaker:N or trust."),
@@ -102,25 +96,13 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Refuse in the words of this error, as it came."),
     ] = None,
-    error_like: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Refuse as one of these does: {', '.join(WORDINGS)}."),
-    ] = None,
-    silent: Annotated[
-        bool,
-        typer.Option("--silent", help="Answer always, and drop without a word what doesn't fit."),
-    ] = False,
+    error_like: wall_options.ErrorLike = None,
+    silent: wall_options.Silent = False,
     max_requests: Annotated[
         int, typer.Option(min=1, metavar="N", help="Where trust is stopped; in life it is not.")
     ] = simulate.DEFAULT_MAX_REQUESTS,
     timeout: Annotated[
-        float,
-        typer.Option(
-            min=0.01,
-            callback=options.finite,
-            metavar="SECONDS",
-            help="How long the backend may take.",
-        ),
+        float, options.seconds("How long the backend may take.")
     ] = DEFAULT_TIMEOUT_SECONDS,
     isolate: Annotated[
         bool | None,
@@ -150,12 +132,8 @@ def command(
         Path | None,
         typer.Option(metavar="COPY", help="Leave the copy there: a new file."),
     ] = None,
-    junit_file: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write the result for CI, too.")
-    ] = None,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run what a configuration file names, too.")
-    ] = False,
+    junit_file: options.Junit = None,
+    trust: backend_options.Trust = False,
     json: options.Json = False,
 ) -> int:
     """Rehearse an overflow: one turn against a provider with a wall, and a backend to the rescue.

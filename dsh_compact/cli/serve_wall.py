@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dsh_compact import tokenizers
-from dsh_compact.cli import io, options
+from dsh_compact.cli import io, options, wall_options
 from dsh_compact.errors import UsageError
-from dsh_compact.wall import WORDINGS, in_words_of
+from dsh_compact.wall import in_words_of
 
 if TYPE_CHECKING:
     from dsh_compact.wall.server import Arrived
@@ -29,14 +29,8 @@ def command(
     port: Annotated[
         int, typer.Option(min=0, max=65535, metavar="N", help="Where it listens; 0: any free port.")
     ] = 0,
-    error_like: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help=f"Refuse as one of these does: {', '.join(WORDINGS)}."),
-    ] = None,
-    silent: Annotated[
-        bool,
-        typer.Option("--silent", help="Answer always, and drop without a word what doesn't fit."),
-    ] = False,
+    error_like: wall_options.ErrorLike = None,
+    silent: wall_options.Silent = False,
     tokenizer: Annotated[
         str,
         typer.Option(metavar="NAME", help=f"How it counts: {', '.join(tokenizers.NAMES)}."),
