@@ -8,7 +8,7 @@ backend.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec import Struct
 
@@ -28,7 +28,7 @@ LEAST_SAVING: Final = 2
 """A summary may be at most the span divided by this: less saving is not worth a lossy fold."""
 
 
-class Item(NamedTuple):
+class Item(Struct, frozen=True, gc=False):
     """A node as planning sees it: what it costs, which calls it asks for, which one it answers."""
 
     seq: int

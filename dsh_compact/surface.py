@@ -24,8 +24,10 @@ from msgspec import Struct
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import Append, Kind, Place, SurfaceChange
 
-BLOCK_NODES: Final = 512
-"""Nodes in a block: with 10^5 nodes both a block and the list of blocks are short to copy."""
+BLOCK_NODES: Final = 128
+"""Nodes in a block. An append copies one block and a replacement the list of blocks, too; a log has
+many times more of the former, so that blocks are shorter than the list of them at 10^5 nodes.
+"""
 
 
 class Node(Struct, frozen=True, gc=False):
@@ -134,21 +136,21 @@ class Surface:
             )
         op = change.op
         if isinstance(op, Append):
-            return self._append(Node(change.seq, change.kind, change.place, change.seq))
+            return self._append(change)
         first, last = self._ends(op.start_seq, op.end_seq, change.seq)
         shadowed = self._cut(first, last)
         self._admit(change, shadowed, recall)
         return self._replace(change, first, last, shadowed)
 
-    def _append(self, node: Node) -> "Surface":
+    def _append(self, change: SurfaceChange) -> "Surface":
         longer = self._copy()
-        tail = self._tail
-        if len(tail) < BLOCK_NODES:
-            longer._tail = (*tail, node)
+        last = (Node(change.seq, change.kind, change.place, change.seq),)
+        if len(self._tail) < BLOCK_NODES:
+            longer._tail = self._tail + last  # half the price of unpacking, at every message
         else:
-            longer._blocks = (*self._blocks, tail)
-            longer._tail = (node,)
-        longer._newest_seq = node.seq
+            longer._blocks = (*self._blocks, self._tail)
+            longer._tail = last
+        longer._newest_seq = change.seq
         longer._count = self._count + 1
         return longer
 

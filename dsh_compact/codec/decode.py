@@ -282,7 +282,7 @@ def _packed_row(row: wire.PackedRow) -> Other:
 
 # Messages ---------------------------------------------------------------------------------------
 
-_KNOWN_BLOCKS: Final = frozenset({"text", "reasoning", "tool-call", "tool-result"})
+_KNOWN_BLOCKS: Final = frozenset({"text", "reasoning", "tool-call"})
 
 
 def _message(raw: Raw | Any) -> Message:
@@ -300,15 +300,18 @@ def _message(raw: Raw | Any) -> Message:
 
 def message_of(shaped: wire.Message) -> Message | None:
     """The message; None where a block is of a kind that nobody has listed."""
-    if not all(map(_is_known, shaped.content)):
-        return None
-    return _envelope(shaped, tuple(map(_block, shaped.content)))
+    content = _known_blocks(shaped.content)
+    return None if content is None else _envelope(shaped, content)
 
 
-def _is_known(block: wire.Block) -> bool:
-    if block.content is UNSET or block.type != "tool-result":
-        return block.type in _KNOWN_BLOCKS
-    return all(_is_known(inner) for inner in block.content)
+def _known_blocks(shaped: list[wire.Block]) -> tuple[Block, ...] | None:
+    blocks: list[Block] = []
+    for one in shaped:
+        block = _block(one)
+        if block is None:
+            return None
+        blocks.append(block)
+    return tuple(blocks)
 
 
 def _envelope(shaped: "wire.Message | wire.RawMessage", content: tuple[Block, ...]) -> Message:
@@ -324,7 +327,7 @@ def _envelope(shaped: "wire.Message | wire.RawMessage", content: tuple[Block, ..
     )
 
 
-def _block(block: wire.Block) -> Block:
+def _block(block: wire.Block) -> Block | None:
     match block.type:
         case "text":
             return Text(text=block.text)
@@ -332,9 +335,13 @@ def _block(block: wire.Block) -> Block:
             return Reasoning(text=block.text)
         case "tool-call":
             return ToolCall(id=block.id, name=block.name, arguments=block.arguments)
-        case _:
-            inner = () if block.content is UNSET else tuple(map(_block, block.content))
+        case "tool-result":
+            inner = () if block.content is UNSET else _known_blocks(block.content)
+            if inner is None:
+                return None
             return ToolResult(call_id=block.tool_call_id, content=inner, is_error=block.is_error)
+        case _:
+            return None
 
 
 def _block_of_any_kind(raw: Raw) -> Block:
@@ -347,8 +354,8 @@ def _block_of_any_kind(raw: Raw) -> Block:
         block = wire.read(raw, wire.RawBlock)
         content = tuple(map(_block_of_any_kind, block.content))
         return ToolResult(call_id=block.tool_call_id, content=content, is_error=block.is_error)
-    if kind in _KNOWN_BLOCKS:
-        return _block(wire.convert(value, wire.Block))
+    if kind in _KNOWN_BLOCKS and (known := _block(wire.convert(value, wire.Block))):
+        return known
     length = wire.utf16_length(wire.dump(value).decode())
     return Opaque(kind=kind, json=bytes(raw), length=length)
 

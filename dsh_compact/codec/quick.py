@@ -38,7 +38,10 @@ class _InStep(Struct):
 
 def decode_message(line: bytes, kind: Kind, version: int) -> Message:
     """The message of the node that `line` made; raises `RuleBroken` where it holds none."""
-    message = _spoken(line) if kind == "user" else _in_step(line, line.find(_STREAM))
+    if kind == "user":
+        message = _spoken(line)
+    else:
+        message = _in_step(line, line.find(_STREAM) if kind == "assistant" else -1)
     return message or decode_surface_event(line, version).message
 
 
