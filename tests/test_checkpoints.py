@@ -4,8 +4,8 @@ import pytest
 from talks import Talk
 
 from dsh_compact.events import Message, Text
-from dsh_compact.summarizers.checkpoints import is_checkpoint, outline_of, summary_of
-from dsh_compact.summarizers.outline import Outline, Section
+from dsh_compact.summarizers.extract.checkpoints import is_checkpoint, outline_of, summary_of
+from dsh_compact.summarizers.extract.outline import Outline, Section
 
 
 def texts(outline: Outline) -> dict[str, list[str]]:

@@ -11,9 +11,9 @@ from talks import ALL, Talk, edit, long_session, read, run, todo, write
 
 from dsh_compact.events import Block, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from dsh_compact.summarizers import Request, SummarizerFailed, Summary, load
+from dsh_compact.summarizers.extract.language import PHRASES
+from dsh_compact.summarizers.extract.outline import Section
 from dsh_compact.summarizers.facts import FactKind, check
-from dsh_compact.summarizers.language import PHRASES
-from dsh_compact.summarizers.outline import Section
 from dsh_compact.tokens import price_message, price_text
 
 PLENTY: Final = 4_000

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from endpoints import Endpoint, Refused, Streamed, frame
 
-from dsh_compact.summarizers import Secret, SummarizerFailed, http
-from dsh_compact.summarizers.http import Patience, Read, endpoint, send
+from dsh_compact.summarizers import Secret, SummarizerFailed
+from dsh_compact.summarizers.models import http
+from dsh_compact.summarizers.models.http import Patience, Read, endpoint, send
 
 BUSY = {"error": {"message": "overloaded"}}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dsh_compact.summarizers.language import PHRASES, language_of
-from dsh_compact.summarizers.outline import Section
+from dsh_compact.summarizers.extract.language import PHRASES, language_of
+from dsh_compact.summarizers.extract.outline import Section
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dsh_compact.summarizers.language import PHRASES
-from dsh_compact.summarizers.layout import SHARES, clip, layout, units
-from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
+from dsh_compact.summarizers.extract.language import PHRASES
+from dsh_compact.summarizers.extract.layout import SHARES, clip, layout, units
+from dsh_compact.summarizers.extract.outline import Entry, Outline, Part, Section
 from dsh_compact.tokens import price_text
 
 EN: Final = PHRASES["en"]

@@ -9,7 +9,7 @@ from talks import ALL, Talk, long_session, run
 
 from dsh_compact.events import Message
 from dsh_compact.export import to_markdown
-from dsh_compact.summarizers.parts import Place, cut, is_end, units
+from dsh_compact.summarizers.models.parts import Place, cut, is_end, units
 from dsh_compact.tokens import price_text
 
 LONG: Final = long_session(6).messages

@@ -17,10 +17,11 @@ from contextlib import suppress
 from typing import IO, Any, Final, NamedTuple
 
 from dsh_compact.export import to_openai
-from dsh_compact.summarizers import Options, Progress, Request, Summary, instruction
-from dsh_compact.summarizers.asking import bounded
 from dsh_compact.summarizers.errors import SummarizerFailed, SummarizerNotReady
+from dsh_compact.summarizers.models import instruction
+from dsh_compact.summarizers.models.asking import bounded
 from dsh_compact.summarizers.patterns import harmless
+from dsh_compact.summarizers.protocol import Options, Progress, Request, Summary
 from dsh_compact.tokens import price_text
 
 NAME: Final = "command"

@@ -21,8 +21,10 @@ from typing import Final
 from msgspec import Struct
 
 from dsh_compact.events import Message
-from dsh_compact.summarizers.actions import actions
-from dsh_compact.summarizers.checkpoints import is_checkpoint, summary_of
+from dsh_compact.summarizers.extract.actions import actions
+from dsh_compact.summarizers.extract.checkpoints import is_checkpoint, summary_of
+from dsh_compact.summarizers.extract.talk import is_idle, said
+from dsh_compact.summarizers.extract.work import RUNS
 from dsh_compact.summarizers.patterns import (
     harmless,
     last_part,
@@ -32,8 +34,6 @@ from dsh_compact.summarizers.patterns import (
     paths,
     sentences,
 )
-from dsh_compact.summarizers.talk import is_idle, said
-from dsh_compact.summarizers.work import RUNS
 
 MOST_EXAMPLES: Final = 10
 """Lost facts that a report names for each kind."""

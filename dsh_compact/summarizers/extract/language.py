@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from dsh_compact.summarizers.outline import Section
+from dsh_compact.summarizers.extract.outline import Section
 
 LOOKED_AT_CHARS: Final = 20_000
 """Of a conversation, newest text last: a page tells the language as well as a book."""

@@ -4,15 +4,13 @@ Anthropic caches only what a request marks. So the end of the conversation is ma
 session's own requests left in the cache is found there, and read at a tenth of the price.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from dsh_compact import catalog
 from dsh_compact.events import Usage
 from dsh_compact.export import to_anthropic
-from dsh_compact.summarizers import Options, Progress, Request, Summary
-from dsh_compact.summarizers.asking import Answer, Prompt, summarise
-from dsh_compact.summarizers.http import (
+from dsh_compact.summarizers.models.asking import Answer, Prompt
+from dsh_compact.summarizers.models.http import (
     CALLED_TOOL,
     NOT_TEXT,
     Endpoint,
@@ -20,61 +18,23 @@ from dsh_compact.summarizers.http import (
     Read,
     Refused,
     check_end,
-    endpoint,
     failed,
-    patience,
     send,
     told_inside,
 )
+from dsh_compact.summarizers.models.provider import Provider
+from dsh_compact.summarizers.protocol import Options
 
-NAME: Final = "anthropic"
-BASE_URL: Final = "https://api.anthropic.com"
-KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
-BASE_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 VERSION: Final = "2023-06-01"
 
 Body = dict[str, Any]
 
 
-def load(options: Options, environment: Mapping[str, str]) -> "Anthropic":
-    """The summarizer; raises `SummarizerNotReady` where Anthropic itself is asked without a key."""
-    base_url = options.base_url or environment.get(BASE_URL_VARIABLE) or BASE_URL
-    return Anthropic(
-        options,
-        endpoint(
-            NAME,
-            f"{base_url.rstrip('/').removesuffix('/v1')}/v1/messages",
-            headers={"anthropic-version": VERSION},
-            key_header=("x-api-key", "{}"),
-            key=options.key,
-            variable=KEY_VARIABLE,
-            environment=environment,
-            needs_key=base_url == BASE_URL,
-        ),
-    )
-
-
-class Anthropic:
-    """Summarises with a message."""
-
-    name = NAME
-
-    def __init__(self, options: Options, endpoint: Endpoint) -> None:
-        self._options = options
-        self._endpoint = endpoint
-
-    def summarise(self, request: Request, progress: Progress | None = None) -> Summary:
-        """The model's summary of a span; raises `SummarizerFailed`."""
-        model = _Model(self._endpoint, patience(self._options, request.timeout_seconds))
-        return summarise(model, request, self._options, catalog.window_tokens, progress)
-
-
 class _Model:
     """The endpoint for the time of one summary."""
 
-    name = NAME
-
-    def __init__(self, endpoint: Endpoint, time_: Patience) -> None:
+    def __init__(self, endpoint: Endpoint, time_: Patience, _: Options) -> None:
+        self.name = endpoint.name
         self._endpoint, self._time = endpoint, time_
 
     def ask(self, prompt: Prompt, heard: Callable[[str], None]) -> Answer:
@@ -174,3 +134,20 @@ def _usage(counted: Body) -> Usage | None:
     return Usage(
         input_tokens=given, output_tokens=made, cache_read_tokens=read, cache_write_tokens=written
     )
+
+
+def _url_of(base_url: str) -> str:
+    """With or without the version: other clients' users are used to either."""
+    return f"{base_url.removesuffix('/v1')}/v1/messages"
+
+
+PROVIDER: Final = Provider(
+    name="anthropic",
+    base_url="https://api.anthropic.com",
+    base_url_variable="ANTHROPIC_BASE_URL",
+    url_of=_url_of,
+    key_variable="ANTHROPIC_API_KEY",
+    key_header=("x-api-key", "{}"),
+    headers={"anthropic-version": VERSION},
+    make_model=_Model,
+)

@@ -5,9 +5,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dsh_compact.summarizers.actions import Action, Deed
-from dsh_compact.summarizers.language import Phrases
-from dsh_compact.summarizers.outline import Entry
+from dsh_compact.summarizers.extract.actions import Action, Deed
+from dsh_compact.summarizers.extract.language import Phrases
+from dsh_compact.summarizers.extract.outline import Entry
 from dsh_compact.summarizers.patterns import one_line
 
 LONGEST_COMMAND_CHARS: Final = 240

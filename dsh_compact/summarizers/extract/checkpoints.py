@@ -11,8 +11,8 @@ from typing import Final
 
 from dsh_compact.codec.encode import CHECKPOINT_CLOSING, CHECKPOINT_OPENING
 from dsh_compact.events import Message, Text
-from dsh_compact.summarizers.language import PHRASES
-from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
+from dsh_compact.summarizers.extract.language import PHRASES
+from dsh_compact.summarizers.extract.outline import Entry, Outline, Part, Section
 from dsh_compact.summarizers.patterns import harmless
 
 LONGEST_CHECKPOINT_CHARS: Final = 400_000

@@ -3,15 +3,19 @@
 Rule: equal spans give equal summaries. It invents nothing: every line is a quotation, or says what
 a tool call did and how it ended. It asks no model, so it can't judge; it keeps what is likely to be
 missed, and says how much it left out. Time is linear in the span's length.
+
+`gather` makes an `outline` of what was said (`talk`, by its `cues`), what was done (`actions`, as
+`work`) and what earlier `checkpoints` hold; `layout` makes it a text in the conversation's own
+`language`.
 """
 
-from dsh_compact.summarizers import Progress, Request, Summary
-from dsh_compact.summarizers.checkpoints import is_checkpoint, summary_of
 from dsh_compact.summarizers.errors import SummarizerFailed
-from dsh_compact.summarizers.gather import gather
-from dsh_compact.summarizers.language import Phrases, phrases_for
-from dsh_compact.summarizers.layout import layout
-from dsh_compact.summarizers.talk import said
+from dsh_compact.summarizers.extract.checkpoints import is_checkpoint, summary_of
+from dsh_compact.summarizers.extract.gather import gather
+from dsh_compact.summarizers.extract.language import Phrases, phrases_for
+from dsh_compact.summarizers.extract.layout import layout
+from dsh_compact.summarizers.extract.talk import said
+from dsh_compact.summarizers.protocol import Progress, Request, Summary
 from dsh_compact.tokens import price_text
 
 

@@ -4,15 +4,13 @@ Where endpoints differ, the one that complains is asked again in its own dialect
 models want `max_completion_tokens`, some servers know no `stream_options`. Neither costs anything.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from dsh_compact import catalog
 from dsh_compact.events import Usage
 from dsh_compact.export import to_openai
-from dsh_compact.summarizers import Options, Progress, Request, Summary
-from dsh_compact.summarizers.asking import Answer, Prompt, summarise
-from dsh_compact.summarizers.http import (
+from dsh_compact.summarizers.models.asking import Answer, Prompt
+from dsh_compact.summarizers.models.http import (
     CALLED_TOOL,
     NOT_TEXT,
     Endpoint,
@@ -20,65 +18,23 @@ from dsh_compact.summarizers.http import (
     Read,
     Refused,
     check_end,
-    endpoint,
     failed,
-    patience,
     send,
     told_inside,
 )
-
-NAME: Final = "openai"
-BASE_URL: Final = "https://api.openai.com/v1"
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
-BASE_URL_VARIABLE: Final = "OPENAI_BASE_URL"
+from dsh_compact.summarizers.models.provider import Provider
+from dsh_compact.summarizers.protocol import Options
 
 Body = dict[str, Any]
-
-
-def load(options: Options, environment: Mapping[str, str]) -> "OpenAI":
-    """The summarizer; raises `SummarizerNotReady` where OpenAI itself is asked without a key.
-
-    Another endpoint may want no key.
-    """
-    base_url = options.base_url or environment.get(BASE_URL_VARIABLE) or BASE_URL
-    return OpenAI(
-        options,
-        endpoint(
-            NAME,
-            f"{base_url.rstrip('/')}/chat/completions",
-            key_header=("authorization", "Bearer {}"),
-            key=options.key,
-            variable=KEY_VARIABLE,
-            environment=environment,
-            needs_key=base_url == BASE_URL,
-        ),
-    )
-
-
-class OpenAI:
-    """Summarises with a chat completion."""
-
-    name = NAME
-
-    def __init__(self, options: Options, endpoint: Endpoint) -> None:
-        self._options = options
-        self._endpoint = endpoint
-
-    def summarise(self, request: Request, progress: Progress | None = None) -> Summary:
-        """The model's summary of a span; raises `SummarizerFailed`."""
-        time_ = patience(self._options, request.timeout_seconds)
-        model = _Model(self._endpoint, time_, reasoning=self._options.send_reasoning)
-        return summarise(model, request, self._options, catalog.window_tokens, progress)
 
 
 class _Model:
     """The endpoint for the time of one summary, in the dialect that it turned out to speak."""
 
-    name = NAME
-
-    def __init__(self, endpoint: Endpoint, time_: Patience, *, reasoning: bool) -> None:
+    def __init__(self, endpoint: Endpoint, time_: Patience, options: Options) -> None:
+        self.name = endpoint.name
         self._endpoint, self._time = endpoint, time_
-        self._reasoning = reasoning
+        self._sends_reasoning = options.send_reasoning
         self._dialect: tuple[Callable[[Body], Body], ...] = ()
 
     def ask(self, prompt: Prompt, heard: Callable[[str], None]) -> Answer:
@@ -97,7 +53,7 @@ class _Model:
                 self._dialect = (*self._dialect, change_)
 
     def _body(self, prompt: Prompt) -> Body:
-        body = to_openai(prompt.messages, prompt.header, reasoning=self._reasoning)
+        body = to_openai(prompt.messages, prompt.header, reasoning=self._sends_reasoning)
         if prompt.instruction:
             body["messages"].append({"role": "user", "content": prompt.instruction})
         return {
@@ -213,3 +169,14 @@ def _count(counted: Body, key: str) -> int:
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and value >= 0 else None
+
+
+PROVIDER: Final = Provider(
+    name="openai",
+    base_url="https://api.openai.com/v1",
+    base_url_variable="OPENAI_BASE_URL",
+    url_of="{}/chat/completions".format,
+    key_variable="OPENAI_API_KEY",
+    key_header=("authorization", "Bearer {}"),
+    make_model=_Model,
+)

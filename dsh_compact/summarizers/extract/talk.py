@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from dsh_compact.events import Message, Opaque
-from dsh_compact.summarizers.actions import arguments, is_result, plans
-from dsh_compact.summarizers.checkpoints import is_checkpoint
-from dsh_compact.summarizers.cues import CAUSES, CORRECTIONS, DECISIONS, OPEN_WORK, Cues
-from dsh_compact.summarizers.outline import Entry
+from dsh_compact.summarizers.extract.actions import arguments, is_result, plans
+from dsh_compact.summarizers.extract.checkpoints import is_checkpoint
+from dsh_compact.summarizers.extract.cues import CAUSES, CORRECTIONS, DECISIONS, OPEN_WORK, Cues
+from dsh_compact.summarizers.extract.outline import Entry
 from dsh_compact.summarizers.patterns import (
     error_lines,
     harmless,

@@ -12,8 +12,8 @@ Lengths are UTF-16 code units, as prices are. Nothing here knows where an entry 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from dsh_compact.summarizers.language import Phrases
-from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
+from dsh_compact.summarizers.extract.language import Phrases
+from dsh_compact.summarizers.extract.outline import Entry, Outline, Part, Section
 from dsh_compact.summarizers.patterns import one_line
 from dsh_compact.tokens import UNITS_PER_TOKEN
 

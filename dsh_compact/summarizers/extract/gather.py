@@ -10,17 +10,16 @@ from typing import Final
 import msgspec
 
 from dsh_compact.events import Message
-from dsh_compact.summarizers.actions import actions
-from dsh_compact.summarizers.checkpoints import (
+from dsh_compact.summarizers.extract.actions import actions
+from dsh_compact.summarizers.extract.checkpoints import (
     is_checkpoint,
     is_done,
     outline_of,
     summary_of,
 )
-from dsh_compact.summarizers.language import PHRASES, Phrases
-from dsh_compact.summarizers.outline import Entry, Outline, Part, Section
-from dsh_compact.summarizers.patterns import harmless, one_line
-from dsh_compact.summarizers.talk import (
+from dsh_compact.summarizers.extract.language import PHRASES, Phrases
+from dsh_compact.summarizers.extract.outline import Entry, Outline, Part, Section
+from dsh_compact.summarizers.extract.talk import (
     Said,
     asked,
     is_idle,
@@ -29,7 +28,8 @@ from dsh_compact.summarizers.talk import (
     said,
     told,
 )
-from dsh_compact.summarizers.work import commands, errors, files, last_done
+from dsh_compact.summarizers.extract.work import commands, errors, files, last_done
+from dsh_compact.summarizers.patterns import harmless, one_line
 
 LAST_WORDS_CHARS: Final = 600
 """Of the last answer: what it ends with tells where the work stands."""

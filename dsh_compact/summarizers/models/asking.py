@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from dsh_compact.events import Header, Message, Text, Usage
 from dsh_compact.overflow import Refusal
-from dsh_compact.summarizers import Options, Progress, Request, Summary, instruction
-from dsh_compact.summarizers.checkpoints import outline_of
 from dsh_compact.summarizers.errors import SummarizerFailed
-from dsh_compact.summarizers.language import phrases_for
-from dsh_compact.summarizers.layout import layout
-from dsh_compact.summarizers.parts import Place, cut, is_end, units
+from dsh_compact.summarizers.extract.checkpoints import outline_of
+from dsh_compact.summarizers.extract.language import phrases_for
+from dsh_compact.summarizers.extract.layout import layout
+from dsh_compact.summarizers.models import instruction
+from dsh_compact.summarizers.models.parts import Place, cut, is_end, units
+from dsh_compact.summarizers.protocol import Options, Progress, Request, Summary
 from dsh_compact.tokens import price_header, price_message, price_text
 
 MOST_REQUESTS: Final = 64

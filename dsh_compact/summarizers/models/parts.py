@@ -13,7 +13,7 @@ import msgspec
 
 from dsh_compact.events import Block, Message, Text, ToolCall, ToolResult
 from dsh_compact.export import to_markdown
-from dsh_compact.summarizers.actions import is_result
+from dsh_compact.summarizers.extract.actions import is_result
 from dsh_compact.tokens import UNITS_PER_TOKEN, price_text
 
 SHORTENED: Final = "\n[… {:,} characters left out …]\n"
