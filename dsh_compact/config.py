@@ -11,6 +11,7 @@ to be trusted is decided where it is loaded.
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Final, Literal, TypeAlias
@@ -18,7 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from dsh_compact.errors import UsageError
-from dsh_compact.policy import Policy, PolicyWrong, check_tail
+from dsh_compact.policy import DEFAULT, Policy, PolicyWrong, check_tail
 
 FILE: Final = "dshc.toml"
 PYPROJECT: Final = "pyproject.toml"
@@ -31,6 +32,10 @@ TRUST: Final = f"{PREFIX}TRUST"
 
 MOST_BYTES: Final = 1 << 20
 """A file of settings is a page of text; what is longer is something else."""
+
+FILES_REMEMBERED: Final = 16
+"""Parsed files that are kept: for thousands of logs it is the same one or two, and parsing a
+project's file costs five times as much as measuring a small log."""
 
 ALIKE: Final = 0.85
 """How much an unknown variable must look like one of ours to be taken for a slip of the pen."""
@@ -268,6 +273,7 @@ def _own_table(where: str, content: bytes) -> dict[str, Any] | None:
     return table
 
 
+@lru_cache(maxsize=FILES_REMEMBERED)  # what it returns is read and never changed
 def _parsed(where: str, content: bytes) -> dict[str, Any]:
     import tomllib
 
@@ -314,7 +320,7 @@ def _checked(values: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> 
         if key not in KEYS:
             raise ConfigWrong(key, where, "there is no such key", _neighbours(key, also))
         if not isinstance(value, _type_of(key)):
-            raise ConfigWrong(key, where, f"{value!r:.60} is no {_NOUNS[_type_of(key)]}")
+            raise ConfigWrong(key, where, f"{value!r:.60} {_WRONG[_type_of(key)]}")
         if value == "":
             raise ConfigWrong(key, where, "is empty", "leave it out")
     if "retain_ratio" in values and "retain_tokens" in values:
@@ -325,14 +331,26 @@ def _checked(values: dict[str, Any], where: str, also: tuple[str, ...] = ()) -> 
 
 
 def _type_of(key: str) -> type[Any] | tuple[type[Any], ...]:
-    """The units in a key's name tell: a ratio is a number, a count a whole one, else it is text."""
+    """The units in a key's name tell: a ratio or a time is a number, a count a whole one; what is
+    neither is text, unless its default says that it is a switch.
+    """
+    if isinstance(getattr(DEFAULT, key), bool):
+        return bool
     unit = key.rpartition("_")[2]
-    if unit == "ratio":
+    if unit in ("ratio", "seconds"):
         return (int, float)
     return int if unit in ("tokens", "retries", "characters") else str
 
 
-_NOUNS: Final[dict[Any, str]] = {(int, float): "number", int: "whole number", str: "text"}
+_WORDS: Final = {"1": True, "true": True, "0": False, "false": False}
+"""A switch in a variable, in any case."""
+
+_WRONG: Final[dict[Any, str]] = {
+    (int, float): "is no number",
+    int: "is no whole number",
+    str: "is no text",
+    bool: "is neither true nor false",
+}
 
 
 def _neighbours(key: str, also: tuple[str, ...]) -> str:
@@ -380,6 +398,8 @@ def _of_text(key: str, text: str) -> Any:
     """A variable's text as its key wants it; what cannot be stays text, for the check to refuse."""
     if _type_of(key) is str:
         return text
+    if _type_of(key) is bool:
+        return _WORDS.get(text.lower(), text)
     for convert in (int, float):
         try:
             return convert(text)

@@ -30,6 +30,9 @@ MOST_RETRIES: Final = 100
 MOST_TOKENS: Final = 2**53
 """The largest whole number that every reader of JSON keeps."""
 
+MOST_SECONDS: Final = 86_400.0
+"""A day: nobody waits longer for a summary, and infinity is no time."""
+
 MARKER_CHARACTERS: Final = 128
 """What the marker between head and tail of a pruned result may take, with room to spare."""
 
@@ -64,6 +67,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     summarizer_model: str | None = None
     summarizer_base_url: str | None = None
     summarizer_command: str | None = None
+    summarizer_window_tokens: int | None = None
+    summarizer_timeout_seconds: float | None = None
+    summarizer_sends_reasoning: bool = False
     prune_threshold_characters: int = DEFAULT_PRUNE_THRESHOLD
     prune_head_characters: int = DEFAULT_PRUNE_HEAD
     prune_tail_characters: int = DEFAULT_PRUNE_TAIL
@@ -77,8 +83,14 @@ class Policy(Struct, frozen=True, kw_only=True):
                 _check_count(key, getattr(self, key), most)
         if not self.threshold_ratio:
             raise PolicyWrong("threshold_ratio", "at 0 nothing would ever be below the threshold")
-        if self.window_tokens == 0:
-            raise PolicyWrong("window_tokens", "a window of 0 tokens holds no request")
+        for key in ("window_tokens", "summarizer_window_tokens"):
+            if getattr(self, key) == 0:
+                raise PolicyWrong(key, "a window of 0 tokens holds no request")
+        if self.summarizer_timeout_seconds is not None:
+            _check_seconds("summarizer_timeout_seconds", self.summarizer_timeout_seconds)
+        if not isinstance(self.summarizer_sends_reasoning, bool):
+            problem = f"{self.summarizer_sends_reasoning!r} is neither true nor false"
+            raise PolicyWrong("summarizer_sends_reasoning", problem)
         self._check_tail()
         self._check_prune()
 
@@ -165,6 +177,13 @@ def _check_ratio(key: str, value: float) -> None:
         raise PolicyWrong(key, f"{value} is not between 0 and 1")
 
 
+def _check_seconds(key: str, value: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PolicyWrong(key, f"{value!r} is no number")
+    if not 0 < value <= MOST_SECONDS:  # nan is neither
+        raise PolicyWrong(key, f"{value} is not above 0 and at most {MOST_SECONDS:.0f}")
+
+
 def _check_count(key: str, value: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise PolicyWrong(key, f"{value!r} is no whole number")
@@ -176,6 +195,7 @@ _COUNTS: Final = {
     "retain_tokens": MOST_TOKENS,
     "headroom_tokens": MOST_TOKENS,
     "window_tokens": MOST_TOKENS,
+    "summarizer_window_tokens": MOST_TOKENS,
     "compaction_retries": MOST_RETRIES,
     "max_overflow_retries": MOST_RETRIES,
     "prune_threshold_characters": MOST_TOKENS,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from endpoints import (
     frame,
     openai_answer,
 )
-from running import dshc
+from running import Ran, dshc
 from talks import ALL, Talk, long_session, run
 
 from dsh_compact.events import Header, Message, Reasoning, Text, Usage
@@ -765,3 +766,50 @@ def test_a_log_stays_as_it_is_where_the_model_fails(protocol: Protocol, logs: Pa
     written = log.read_text()
     assert "invalid key [key]" in written.splitlines()[-1]
     assert KEY not in written + done.out + done.err
+
+
+# As configured ------------------------------------------------------------------------------------
+
+
+def compact_by_file(log: Path, server: Endpoint, protocol: Protocol, settings: str) -> Ran:
+    """The log compacted by the summarizer that a file beside it names and sets up."""
+    log.with_name("dshc.toml").write_text(
+        f'summarizer = "{protocol.name}"\nsummarizer_base_url = "{server.url}"\n{settings}\n'
+    )
+    key = {f"{protocol.name.upper()}_API_KEY": KEY}
+    return dshc("compact", log, "--force", "--trust", env=key)
+
+
+def test_a_file_says_how_large_the_summarizers_window_is(protocol: Protocol, logs: Path) -> None:
+    """No request is larger than it: a span that would be goes in parts."""
+    largest = []
+    for settings in ("", "summarizer_window_tokens = 3000"):
+        log = shutil.copy(logs / "v4-stuck.jsonl", logs / f"{len(largest)}.jsonl")
+        with Endpoint(Streamed(protocol.answer(SUMMARY))) as server:
+            done = compact_by_file(log, server, protocol, settings)
+        assert 0 == done.code, done.err
+        largest.append(max(len(json.dumps(body["messages"])) for body in server.bodies))
+    assert largest[0] > 4 * 3000 > largest[1]
+
+
+def test_a_file_says_how_long_the_summarizer_may_take(protocol: Protocol, logs: Path) -> None:
+    """An answer that trickles is given up then, and the error names the time."""
+    log = logs / "v4-stuck.jsonl"
+    slow = Streamed(protocol.answer(SUMMARY * 9), pause_seconds=0.1)
+    with Endpoint(slow) as server:
+        done = compact_by_file(log, server, protocol, "summarizer_timeout_seconds = 0.3")
+    assert 5 == done.code
+    assert "gave no whole summary within 0.3 seconds" in done.err
+
+
+def test_a_file_says_whether_reasoning_is_sent(logs: Path) -> None:
+    """Only an OpenAI-compatible endpoint has a place for it, and only some want it."""
+    thought = []
+    for word in ("true", "false"):
+        log = shutil.copy(logs / "v4-stuck.jsonl", logs / f"{word}.jsonl")
+        with Endpoint(Streamed(openai_answer(SUMMARY))) as server:
+            settings = f"summarizer_sends_reasoning = {word}"
+            done = compact_by_file(log, server, PROTOCOLS[0], settings)
+        assert 0 == done.code, done.err
+        thought.append(any("reasoning_content" in one for one in server.bodies[0]["messages"]))
+    assert [True, False] == thought

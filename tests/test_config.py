@@ -184,6 +184,14 @@ def test_standard_input_has_no_folder(place: Place) -> None:
     assert 1 == resolve("-", folder=str(place.here), environment={}).policy.headroom_tokens
 
 
+@pytest.mark.parametrize(("word", "wanted"), [("1", True), ("True", True), ("false", False)])
+def test_a_variable_says_yes_or_no(word: str, wanted: bool) -> None:
+    """A switch is a digit or a word there, in any case."""
+    environment = {"DSHC_SUMMARIZER_SENDS_REASONING": word}
+    policy = resolve("-", environment=environment, folder="/nowhere").policy
+    assert wanted is policy.summarizer_sends_reasoning
+
+
 # Errors -------------------------------------------------------------------------------------------
 
 TABLE = f'[[models]]\nprovider = "{PROVIDER}"\nmodel = "{MODEL}"\n'
@@ -206,6 +214,11 @@ TABLE = f'[[models]]\nprovider = "{PROVIDER}"\nmodel = "{MODEL}"\n'
         ("threshold_ratio = 0.1", "retain_ratio", "0.16 is not below threshold_ratio 0.1"),
         ("retain_tokens = 800\nwindow_tokens = 1000", "retain_tokens", "not below the threshold"),
         ("retain_tokens = 1\nretain_ratio = 0.1", "retain_tokens", "retain_ratio is set there too"),
+        ("summarizer_window_tokens = 0", "summarizer_window_tokens", "holds no request"),
+        ("summarizer_timeout_seconds = 0", "summarizer_timeout_seconds", "0 is not above 0"),
+        ("summarizer_timeout_seconds = inf", "summarizer_timeout_seconds", "at most 86400"),
+        ("summarizer_timeout_seconds = '5 s'", "summarizer_timeout_seconds", "'5 s' is no number"),
+        ("summarizer_sends_reasoning = 1", "summarizer_sends_reasoning", "1 is neither true nor"),
         ("prune_head_characters = 9999", "prune_threshold_characters", "leaves no room"),
         ("models = 3", "models", "is no list of tables"),
         ("models = [3]", "models", "is no list of tables"),
@@ -247,6 +260,8 @@ def test_a_wrong_value_is_named_with_its_file(
             "DSHC_RETAIN_TOKENS: retain_tokens: DSHC_RETAIN_RATIO is set too",
         ),
         ({"DSHC_RETAIN_RATIO": "0.9"}, "DSHC_RETAIN_RATIO: retain_ratio: 0.9 is not below"),
+        ({"DSHC_SUMMARIZER_SENDS_REASONING": "maybe"}, "'maybe' is neither true nor false"),
+        ({"DSHC_SUMMARIZER_TIMEOUT_SECONDS": "true"}, "'true' is no number"),
     ],
 )
 def test_a_wrong_variable_is_named(environment: dict[str, str], words: str, place: Place) -> None:

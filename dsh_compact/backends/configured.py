@@ -13,6 +13,7 @@ from dsh_compact.backends import Backend, lookup
 from dsh_compact.config import Resolved
 from dsh_compact.errors import UsageError
 from dsh_compact.summarizers import Summarizer
+from dsh_compact.summarizers.protocol import DEFAULT_TIMEOUT_SECONDS
 
 OFFLINE: Final = "extractive"
 """The summarizer that runs nothing and shows nothing to anybody."""
@@ -43,10 +44,14 @@ def summarizer(resolved: Resolved, *, is_trusted: bool) -> Summarizer:
     if policy.summarizer != OFFLINE:
         for key in ("summarizer", "summarizer_base_url", "summarizer_command"):
             _check_trust(resolved, key, is_trusted, "who would be shown the conversation")
+    seconds = policy.summarizer_timeout_seconds
     options = summarizers.Options(
         model=policy.summarizer_model,
         base_url=policy.summarizer_base_url,
         command=policy.summarizer_command or (),
+        window_tokens=policy.summarizer_window_tokens,
+        timeout_seconds=DEFAULT_TIMEOUT_SECONDS if seconds is None else seconds,
+        send_reasoning=policy.summarizer_sends_reasoning,
     )
     return summarizers.load(policy.summarizer, options)
 

@@ -13,6 +13,7 @@ from dsh_compact.cli.progress import Progress
 from dsh_compact.config import Config, Resolved
 from dsh_compact.errors import BackendFailed, LogError, NotAdmitted, UsageError, WriteFailed
 from dsh_compact.measurement import window_of
+from dsh_compact.policy import Policy
 from dsh_compact.pressure import Outcome, Size, Wishes
 from dsh_compact.report import compact as report
 from dsh_compact.session import Session, WritableSession, open_session
@@ -91,6 +92,7 @@ def command(
                 keep_last=keep_last,
                 keeps_tail=retain_tokens is not None,
                 instructions=instructions,
+                timeout_seconds=_timeout_seconds(resolved.policy),
                 progress=bar.advance,
             )
             if isinstance(session, TrialSession):
@@ -148,6 +150,11 @@ def _backend(resolved: Resolved, *, is_trusted: bool, dry_run: bool) -> tuple[Ba
     if policy.backend != lookup.DEFAULT or policy.summarizer == configured.OFFLINE:
         return configured.load(resolved, is_trusted=is_trusted), False
     return configured.load(resolved, is_trusted=is_trusted, make_summarizer=AtMost), True
+
+
+def _timeout_seconds(policy: Policy) -> float:
+    """A summarizer that was given more time has it on top of the backend's own."""
+    return pressure.DEFAULT_TIMEOUT_SECONDS + (policy.summarizer_timeout_seconds or 0)
 
 
 def _facts(session: Session, before: Surface, outcome: Outcome) -> "FactsReport | None":

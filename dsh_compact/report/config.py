@@ -20,6 +20,8 @@ UNSET: Final[dict[str, str]] = {
     "summarizer_model": "the session's own",
     "summarizer_base_url": "the provider's own",
     "summarizer_command": "none",
+    "summarizer_window_tokens": "the model's own",
+    "summarizer_timeout_seconds": "its own",
 }
 """What a value that nobody has set means."""
 
@@ -62,16 +64,27 @@ def text(
 def _row(key: str, resolved: Resolved) -> Sequence[Cell]:
     origin = resolved.origins[key]
     value = getattr(resolved.policy, key)
-    shown = UNSET[key] if value is None else f"{value:,}" if isinstance(value, int) else str(value)
     by = origin.where or origin.kind
     if key == "retain_ratio" and resolved.policy.retain_tokens is not None:
         by += ", overruled by retain_tokens"
     style: Style | None = "dim" if value is None else None
     return (
         key,
-        Styled(safe(shown, LONGEST_VALUE), style),
+        Styled(safe(_shown(key, value), LONGEST_VALUE), style),
         Styled(by, _STYLES[origin.kind]),
     )
+
+
+def _shown(key: str, value: object) -> str:
+    match value:
+        case None:
+            return UNSET[key]
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)
 
 
 def _budgets(allowed: Budgets | None) -> str:
