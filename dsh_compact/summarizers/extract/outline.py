@@ -4,9 +4,14 @@ Values only. A section's order here is its order in the text; which one gives wa
 short is the layout's business, and how it is called the language's.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
+
+MOST_ENTRIES: Final = 400
+"""Of one section: more fit into no summary."""
 
 
 class Section(StrEnum):
@@ -32,6 +37,13 @@ class Entry(Struct, frozen=True, kw_only=True):
     text: str
     rank: int = 0
     key: str = ""
+
+
+def foremost(entries: Iterable[Entry]) -> list[Entry]:
+    """At most `MOST_ENTRIES` of the entries, in their order: those that would give way last."""
+    listed = [*entries]
+    by_rank = sorted(range(len(listed)), key=lambda index: listed[index].rank)
+    return [listed[index] for index in sorted(by_rank[:MOST_ENTRIES])]
 
 
 class Part(Struct, frozen=True, kw_only=True):

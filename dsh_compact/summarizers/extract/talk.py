@@ -6,14 +6,13 @@ harness itself put into the user's mouth (where the session runs, reminders) is 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from dsh_compact.events import Message, Opaque
 from dsh_compact.summarizers.extract.actions import arguments, is_result, plans
 from dsh_compact.summarizers.extract.checkpoints import is_checkpoint
 from dsh_compact.summarizers.extract.cues import CAUSES, CORRECTIONS, DECISIONS, OPEN_WORK, Cues
-from dsh_compact.summarizers.extract.outline import Entry
+from dsh_compact.summarizers.extract.outline import MOST_ENTRIES, Entry, foremost
 from dsh_compact.summarizers.patterns import (
     error_lines,
     harmless,
@@ -45,9 +44,6 @@ LEAST_BYTES: Final = 24
 
 ACKNOWLEDGEMENT_CHARS: Final = 10
 """`ok`, `go on`, `thanks`, `weiter`: the first to go."""
-
-MOST_ENTRIES: Final = 400
-"""Of decisions and of findings, the most telling: more fit into no summary."""
 
 MOST_FACTS: Final = 4
 """Facts that count in one sentence: a list of numbers isn't worth more than a finding."""
@@ -133,7 +129,7 @@ def asked(talk: Sequence[Said]) -> Asked:
                 for sentence in filter(cues.hold, sentences(one.text)):
                     _put(decisions, sentence, age)
         question = ""
-    return Asked([*requests.values()], _best(decisions.values()))
+    return Asked([*requests.values()], foremost(decisions.values()))
 
 
 def _question(text: str) -> str:
@@ -194,7 +190,7 @@ def told(talk: Sequence[Said]) -> Told:
                 concludes = one.closes and place == 0
                 if worth := _worth(sentence, known, explains=explains, concludes=concludes):
                     _put(findings, sentence, age - 2 * worth)
-    return Told(_best(decisions.values()), _best(findings.values()), causes)
+    return Told(foremost(decisions.values()), foremost(findings.values()), causes)
 
 
 def _newest_prose(talk: Sequence[Said]) -> list[tuple[int, Said]]:
@@ -218,14 +214,6 @@ def _worth(sentence: str, known: set[str], *, explains: bool, concludes: bool) -
         return 0
     known |= facts
     return min(len(facts), MOST_FACTS) + 3 * explains + 2 * concludes
-
-
-def _best(entries: Iterable[Entry]) -> list[Entry]:
-    listed = [*entries]
-    if len(listed) <= MOST_ENTRIES:
-        return listed
-    worst = sorted(entry.rank for entry in listed)[MOST_ENTRIES]
-    return [*islice((entry for entry in listed if entry.rank < worst), MOST_ENTRIES)]
 
 
 # Open work ----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Final
 
 from dsh_compact.summarizers.extract.actions import Action, Deed
 from dsh_compact.summarizers.extract.language import Phrases
-from dsh_compact.summarizers.extract.outline import Entry
+from dsh_compact.summarizers.extract.outline import Entry, foremost
 from dsh_compact.summarizers.patterns import one_line
 
 LONGEST_COMMAND_CHARS: Final = 240
@@ -17,9 +17,6 @@ LONGEST_SAID_CHARS: Final = 160
 """Of what a command printed last, beside the command."""
 
 LONGEST_ERROR_CHARS: Final = 320
-
-MOST_ENTRIES: Final = 400
-"""Files, commands and errors, the newest: more fit into no summary."""
 
 MOST_TRIES: Final = 20
 """Later successes that are looked at for the one that mended an error."""
@@ -47,7 +44,7 @@ def files(done: Sequence[Action], phrases: Phrases) -> list[Entry]:
     for action in done:
         if action.deed not in RUNS:
             touched.setdefault(action.target, []).append(action)
-    return _newest(_file(path, deeds, phrases, len(done)) for path, deeds in touched.items())
+    return foremost(_file(path, deeds, phrases, len(done)) for path, deeds in touched.items())
 
 
 def _file(path: str, deeds: Sequence[Action], phrases: Phrases, count: int) -> Entry:
@@ -84,7 +81,7 @@ def commands(done: Sequence[Action], phrases: Phrases) -> list[Entry]:
     for action in done:
         if action.deed in RUNS:
             runs.setdefault(short_command(action.target), []).append(action)
-    return _newest(_command(line, again, phrases) for line, again in runs.items())
+    return foremost(_command(line, again, phrases) for line, again in runs.items())
 
 
 def _command(line: str, runs: Sequence[Action], phrases: Phrases) -> Entry:
@@ -134,7 +131,7 @@ def errors(
             else:
                 cure = _cure(done[index + 1 : mended], causes, action, done[mended], phrases)
                 found[action.said] = Entry(text=f"{text} → {cure}", rank=_LESS - action.order)
-    return _newest(found.values())
+    return foremost(found.values())
 
 
 def _successes(done: Sequence[Action]) -> dict[str, list[int]]:
@@ -204,11 +201,3 @@ def last_done(done: Sequence[Action], phrases: Phrases) -> list[Entry]:
 def _marked(words: str) -> str:
     """Words as code, unless they hold the mark themselves."""
     return words if "`" in words else f"`{words}`"
-
-
-def _newest(entries: Iterable[Entry]) -> list[Entry]:
-    listed = [*entries]
-    if len(listed) <= MOST_ENTRIES:
-        return listed
-    worst = sorted(entry.rank for entry in listed)[MOST_ENTRIES]
-    return [entry for entry in listed if entry.rank < worst]
