@@ -19,6 +19,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from dsh_compact.errors import UsageError
+from dsh_compact.events import Header
 from dsh_compact.policy import DEFAULT, Policy, PolicyWrong, check_tail
 
 FILE: Final = "dshc.toml"
@@ -158,6 +159,12 @@ class Config(Struct, frozen=True, kw_only=True):
             file=self.file,
             unread=self.unread,
         )
+
+    def resolve_for(self, header: Header | None) -> Resolved:
+        """What is in force for the requests that a log's `header` describes; None: none yet."""
+        if header is None:
+            return self.resolve(None, None)
+        return self.resolve(header.provider, header.model)
 
     def _layers(self, provider: str | None, model: str | None) -> "Iterator[_Layer]":
         """The weakest first."""

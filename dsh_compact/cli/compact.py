@@ -127,10 +127,7 @@ def command(
 def _resolved(settings: Config, session: Session) -> Resolved:
     """What is in force for the session's provider and model."""
     pressure_now = session.pressure()
-    header = pressure_now.header
-    resolved = settings.resolve(
-        None if header is None else header.provider, None if header is None else header.model
-    )
+    resolved = settings.resolve_for(pressure_now.header)
     window = window_of(pressure_now, resolved.policy.window_tokens).tokens
     if window is not None:
         resolved.check_window(window)

@@ -67,9 +67,7 @@ def _of_log(path: str) -> _Shown:
     with read_session(path) as session:
         pressure = session.pressure()
         header = pressure.header
-        resolved = settings.resolve(
-            None if header is None else header.provider, None if header is None else header.model
-        )
+        resolved = settings.resolve_for(header)
         window = window_of(pressure, resolved.policy.window_tokens)
         allowed = _allowed(resolved, window, None if header is None else header.max_tokens)
         return _Shown(log=session.path, resolved=resolved, window=window, allowed=allowed)
