@@ -326,6 +326,18 @@ def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
         raise WriteFailed(target, f"cannot be replaced: {fault.strerror or fault}") from fault
 
 
+def pour(path: str, data: bytes) -> None:
+    """Writes `data` into what is there and is no file: a pipe, a terminal; raises `WriteFailed`."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
+        try:
+            _write_all(Disk(), fd, data)
+        finally:
+            os.close(fd)
+    except OSError as fault:
+        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+
+
 def flush_folder(path: str, disk: Disk) -> None:
     """A new name survives a crash only once its folder is flushed; raises `OSError`."""
     fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -372,9 +384,18 @@ def refuse_special_file(path: str) -> None:
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be opened for writing: {fault.strerror}") from fault
     if stat.S_ISLNK(mode):
-        raise UnreadableLog(path, "cannot be opened for writing: is a symbolic link")
+        raise _link(path)
     if not stat.S_ISREG(mode):
         raise UnreadableLog(path, "is no regular file: nothing is written to it")
+
+
+def _link(path: str) -> UnreadableLog:
+    """Two names would mean two locks."""
+    return UnreadableLog(
+        path,
+        "cannot be opened for writing: is a symbolic link",
+        remedy=f"name {os.path.realpath(path)}",
+    )
 
 
 def _open_for_writing(path: str) -> int:
@@ -382,8 +403,9 @@ def _open_for_writing(path: str) -> int:
     try:
         fd = os.open(path, flags)
     except OSError as fault:
-        why = "is a symbolic link" if os.path.islink(path) else f"{fault.strerror}"
-        raise UnreadableLog(path, f"cannot be opened for writing: {why}") from fault
+        if os.path.islink(path):
+            raise _link(path) from fault
+        raise UnreadableLog(path, f"cannot be opened for writing: {fault.strerror}") from fault
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise UnreadableLog(path, "is no regular file: nothing is written to it")

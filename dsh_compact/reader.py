@@ -297,29 +297,70 @@ def _opened(path: str) -> BinaryIO:
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         return file  # a raw file reads as well as a buffered one
     with file:
-        return _spooled(file)  # a pipe can be read only once
+        return _spooled(path, file)  # a pipe can be read only once
 
 
 def open_quietly(path: str) -> int:
-    """Without touching the access time, where the system lets us."""
+    """Without touching the access time, where the system lets us; raises `UnreadableLog` for what
+    no log can be, before it is opened.
+    """
+    _refuse_device(path, os.stat(path).st_mode)
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NOATIME", 0))
     except PermissionError:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
+def is_pipe(path: str) -> bool:
+    """Whether what is there can be read only once."""
+    try:
+        return path == STANDARD_INPUT or stat.S_ISFIFO(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def _refuse_device(path: str, mode: int) -> None:
+    """Some devices never end, and looking into others changes something."""
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (stat.S_ISSOCK(mode) and path != STANDARD_INPUT):
+        what = "a socket" if stat.S_ISSOCK(mode) else "a device"
+        raise UnreadableLog(path, f"is {what}: a log is a file or a pipe", remedy="name one")
+
+
 def _spooled_input() -> BinaryIO:
     if sys.stdin is None:  # the shell's `<&-`
         raise UnreadableLog(STANDARD_INPUT, "standard input is closed", remedy="name a file")
-    return _spooled(sys.stdin.buffer)
+    source = sys.stdin.buffer
+    if not source.isatty():  # what is typed or pasted ends
+        _refuse_device(STANDARD_INPUT, os.fstat(source.fileno()).st_mode)
+    return _spooled(STANDARD_INPUT, source)
 
 
-def _spooled(source: BinaryIO | RawIOBase) -> BinaryIO:
+def _spooled(path: str, source: BinaryIO | RawIOBase) -> BinaryIO:
     """A file without a name that holds what a pipe delivers: records are read more than once."""
-    from shutil import copyfileobj
+    from contextlib import ExitStack
     from tempfile import TemporaryFile
 
-    spool = TemporaryFile()  # noqa: SIM115  (the reader closes it)
-    copyfileobj(source, spool, CHUNK_BYTES)
-    spool.flush()
+    try:
+        with ExitStack() as stack:
+            spool = stack.enter_context(TemporaryFile())
+            _copy_lines(path, source, spool)
+            stack.pop_all()  # the reader closes it
+    except OSError as fault:
+        raise UnreadableLog(
+            path,
+            f"cannot be kept in a temporary file: {fault.strerror}",
+            remedy="point TMPDIR at a folder with room for it",
+        ) from fault
     return cast("BinaryIO", spool)
+
+
+def _copy_lines(path: str, source: BinaryIO | RawIOBase, target: BinaryIO) -> None:
+    since_newline = 0
+    while chunk := source.read(CHUNK_BYTES):
+        target.write(chunk)
+        newline = chunk.rfind(b"\n")
+        since_newline = len(chunk) - newline - 1 + (since_newline if newline < 0 else 0)
+        if since_newline > MAX_RECORD_BYTES:  # it may never end
+            problem = f"a record of more than {MAX_RECORD_BYTES >> 20} MiB (MAX_RECORD_BYTES)"
+            raise UnreadableLog(path, problem, remedy="if it is a log, save it to a file")
+    target.flush()

@@ -29,7 +29,7 @@ from dsh_compact.events import (
 )
 from dsh_compact.history import kind_of
 from dsh_compact.journal import write_new_file
-from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader
+from dsh_compact.reader import Batch, LogReader, is_pipe
 from dsh_compact.session import Session, read_session
 from dsh_compact.surface import Surface
 from dsh_compact.verify import Inspector
@@ -72,8 +72,8 @@ def undo(
     Raises `NothingToUndo`, and `LogError` and its kin: unreadable, damaged, `copy` exists, or the
     rest cannot stand without the compaction. There is then no copy.
     """
-    if os.fspath(path) == STANDARD_INPUT:
-        raise UsageError("standard input can be read only once, and this takes two", "name a file")
+    if is_pipe(os.fspath(path)):
+        raise UsageError(f"{path}: can be read only once, and this takes two", "name a file")
     copied = os.fspath(copy)
     finder = _Finder()
     with read_session(path, wanted=WANTED, watch=finder) as session:

@@ -184,6 +184,59 @@ def test_a_commands_number_is_the_exit_code(probe: list[str]) -> None:
     assert Ran(code=3, out="", err="") == run([*probe, "probe", "--do", "3"])
 
 
+# What is no log -----------------------------------------------------------------------------------
+
+READING: Final = (
+    "measure {}", "history {}", "show {}", "export --to openai {}", "config {}", "verify {}",
+    "compact --dry-run {}", "recover {}",
+)  # fmt: skip
+WRITING: Final = (
+    "compact {}", "append {} --user x", "append --new {} --user x", "undo {} -o copy", "repair {}",
+    "repair --in-place {}", "recover --in-place {}", "recover --keep {}", "history --follow {}",
+)  # fmt: skip
+"""Words with a place for a log; the first may wait for who writes to a pipe, the others never."""
+
+
+@pytest.mark.parametrize("words", [*READING, *WRITING])
+def test_a_device_is_refused_at_once(words: str, tmp_path: Path) -> None:
+    """`/dev/zero` never ends: each command says what is wrong, and creates nothing."""
+    done = dshc(*words.format("/dev/zero").split(), cwd=tmp_path)
+    assert (True, "") == (done.code in (2, 4), done.out)
+    assert done.err.startswith("dshc: /dev/zero: ")
+    assert [] == [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("words", WRITING)
+def test_who_would_write_waits_for_no_pipe(words: str, tmp_path: Path) -> None:
+    """A pipe that nobody writes to is refused, and stays a pipe."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = dshc(*words.format("pipe").split(), cwd=tmp_path)
+    assert (True, "") == (done.code in (2, 4), done.out)
+    assert done.err.startswith("dshc: pipe: ")
+    assert [pipe] == [*tmp_path.iterdir()]
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("words", [*READING, "repair --dry-run {}", "repair -o mended {}"])
+def test_a_pipe_is_a_log(words: str, logs: Path) -> None:
+    """The shell's `<(…)` is read like the file that comes through it, by every command."""
+    ask = f"{DSHC} {words.format('<(cat v4-stuck.jsonl)')}"
+    piped = run(["bash", "-c", f"cd {logs}; {ask}"])
+    named = dshc(*words.format("v4-stuck.jsonl").split(), cwd=logs)
+    as_named = piped.out.replace("/dev/fd/63", "v4-stuck.jsonl")
+    assert (named.code, named.err, named.out) == (piped.code, piped.err, as_named)
+
+
+def test_standard_input_may_be_no_device() -> None:
+    """`measure - </dev/zero` reads nothing; `classify` and `append` stop at what memory takes."""
+    done = run(["bash", "-c", f"{DSHC} measure - < /dev/zero"])
+    assert (
+        Ran(code=4, out="", err="dshc: -: is a device: a log is a file or a pipe; name one\n")
+        == done
+    )
+
+
 # Streams ------------------------------------------------------------------------------------------
 
 

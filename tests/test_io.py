@@ -3,9 +3,11 @@
 import json
 import os
 import pty
+import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from running import Ran, python
 
 from dsh_compact.cli import io
+from dsh_compact.errors import UsageError, WriteFailed
 from dsh_compact.report.terminal import safe
 
 ANY_TEXT: Final = st.text(st.characters(codec=None, categories=None))
@@ -132,3 +135,60 @@ def test_a_notice_shows_what_it_is_told(capsys: pytest.CaptureFixture[str]) -> N
     io.notice("a\x1b[2J\nb")
     assert ("", "dshc: a\\x1b[2J\nb\n") == capsys.readouterr()
     assert sys.stderr is not None
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def test_a_report_takes_the_place_of_a_report_only(tmp_path: Path) -> None:
+    """An earlier report, an empty file, nothing at all: else what stands there is kept."""
+    path = tmp_path / "file"
+    for before in (None, b"", b'<?xml version="1.0"?>'):
+        if before is not None:
+            path.write_bytes(before)
+        io.write_file(str(path), "<?xml new")
+        assert b"<?xml new" == path.read_bytes()
+    path.write_bytes(b'{"type":"session"}')
+    with pytest.raises(UsageError, match="is no report, and would be lost"):
+        io.write_file(str(path), "<?xml new")
+    assert [(path, b'{"type":"session"}')] == [
+        (one, one.read_bytes()) for one in tmp_path.iterdir()
+    ]
+
+
+def test_a_report_goes_where_a_link_leads(tmp_path: Path) -> None:
+    """The link stays a link."""
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "file")
+    io.write_file(str(link), "<?xml")
+    assert (True, b"<?xml") == (link.is_symlink(), (tmp_path / "file").read_bytes())
+
+
+def test_a_report_into_a_pipe_leaves_it_a_pipe(tmp_path: Path) -> None:
+    """What is no file is never replaced by one: it is written into."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        io.write_file(str(pipe), "<?xml new")
+        assert reader.stdout is not None
+        assert b"<?xml new" == reader.stdout.read()
+    assert pipe.is_fifo()
+
+
+def test_a_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    """A folder, and a device that is full, are told with their names."""
+    for path in (str(tmp_path), "/dev/full"):
+        with pytest.raises(WriteFailed, match=f"^{path}: cannot be written: "):
+            io.write_file(path, "<?xml")
+
+
+def test_what_has_no_end_is_not_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file is read whole up to a limit, and then refused."""
+    monkeypatch.setattr(io, "MOST_INPUT_BYTES", 1 << 21)
+    with pytest.raises(UsageError, match="/dev/zero: more than 2 MiB came"):
+        io.read_file("/dev/zero")
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * (1 << 21))
+    assert 1 << 21 == len(io.read_file(str(path)))

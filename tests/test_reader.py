@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -153,6 +154,40 @@ def test_what_cannot_be_read_says_so(tmp_path: Path, what: str) -> None:
     with pytest.raises(UnreadableLog) as raised:
         lines_of(path)
     assert (str(path), 4) == (raised.value.path, raised.value.exit_code)
+
+
+@pytest.mark.parametrize("what", ["device", "link to a device", "socket"])
+def test_what_can_hold_no_log_is_not_opened(tmp_path: Path, what: str) -> None:
+    """A device may never end, and a socket has nothing to read: the error says which it is."""
+    path = Path("/dev/zero") if what == "device" else tmp_path / "log"
+    if what == "link to a device":
+        path.symlink_to("/dev/zero")
+    elif what == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(path))
+    with pytest.raises(UnreadableLog, match=r"is a (device|socket): a log is a file or a pipe"):
+        lines_of(path)
+
+
+@pytest.mark.parametrize("has_lines", [False, True])
+def test_a_pipe_is_kept_while_its_lines_end(
+    has_lines: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what has no lines no more is kept than a record may have; a long log is kept whole."""
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(reading, "MAX_RECORD_BYTES", 1_000)
+    theirs, ours = os.pipe()
+    os.write(ours, (b"x" * 149 + (b"\n" if has_lines else b"x")) * 50)
+    os.close(ours)
+    pipe = Path(f"/dev/fd/{theirs}")
+    try:
+        if has_lines:
+            assert [b"x" * 149] * 50 == lines_of(pipe)
+        else:
+            with pytest.raises(UnreadableLog, match="MAX_RECORD_BYTES"):
+                lines_of(pipe)
+    finally:
+        os.close(theirs)
 
 
 # Finding logs

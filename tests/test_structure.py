@@ -37,6 +37,7 @@ GENERATION: Final = {"_generation", "replace_generation"}
 
 WRITERS: Final = {
     "journal.py": "the file: every log is written here",
+    "__main__.py": "says the version on stdout, past its buffer",
     "cli/io.py": "opens the null device, where a stream's reader left; writes what CI reads",
     "copies.py": "a private copy, in a folder of its own, for rehearsals",
     "conformance/__init__.py": "every case plays in a folder of its own, which is gone afterwards",

@@ -9,12 +9,20 @@ import errno
 import os
 import re
 import sys
-from typing import Any, Final, TextIO
+from typing import Any, BinaryIO, Final, TextIO
 
+from dsh_compact.errors import UsageError
 from dsh_compact.report.terminal import safe_block
 
 PLAIN_WIDTH: Final = 80
 """Columns where the terminal doesn't tell how wide it is."""
+
+PIECE_BYTES: Final = 1 << 20
+MOST_INPUT_BYTES: Final = 1 << 28
+"""Of what is held in memory whole: beyond 256 MiB lies a mistake, or a device without end."""
+
+REPORT_BEGINS: Final = b"<?xml"
+"""How a report begins that an earlier run has left."""
 
 _RAW_IN_JSON: Final = (
     rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b\x8e\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]"
@@ -44,10 +52,36 @@ def prepare_streams() -> None:
 
 
 def read_input() -> bytes | None:
-    """Return all of stdin, or None where a person sits there or it is closed."""
+    """Return all of stdin, or None where a person sits there or it is closed.
+
+    Raises `UsageError` where that would be more than `MOST_INPUT_BYTES`.
+    """
     if sys.stdin is None or is_terminal(sys.stdin):
         return None
-    return sys.stdin.buffer.read()
+    return _whole(sys.stdin.buffer, "standard input")
+
+
+def read_file(path: str) -> bytes:
+    """Return what is in a file or comes out of a pipe; raise `UsageError` as `read_input` does, and
+    where it can't be read.
+    """
+    try:
+        with open(path, "rb") as file:
+            return _whole(file, path)
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}", "name a file") from None
+
+
+def _whole(source: BinaryIO, name: str) -> bytes:
+    pieces: list[bytes] = []
+    left = MOST_INPUT_BYTES
+    while piece := source.read(PIECE_BYTES):
+        pieces.append(piece)
+        left -= len(piece)
+        if left < 0:
+            most = f"{MOST_INPUT_BYTES >> 20} MiB"
+            raise UsageError(f"{name}: more than {most} came", "is it a log? then name the file")
+    return b"".join(pieces)
 
 
 def emit_text(text: str) -> None:
@@ -82,16 +116,39 @@ def writing() -> Any:
 
 
 def write_file(path: str, text: str) -> None:
-    """Write `text` to `path`, in the place of what is there, all at once; raise `WriteFailed`."""
-    from dsh_compact.journal import replace_file, write_new_file
+    """Write a report in XML to `path`, in the place of an earlier one, all at once.
 
+    What is no file, such as a pipe or a terminal, is written into. Raises `WriteFailed`, and
+    `UsageError` where anything but a report would be lost.
+    """
+    from dsh_compact.journal import pour, replace_file, write_new_file
+
+    data = text.encode("utf-8")
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113, see below
+        pour(path, data)
+        return
+    path = os.path.realpath(path)
+    _refuse_other_than_report(path)
     fresh = f"{path}.{os.getpid()}.new"
-    write_new_file(fresh, [text.encode("utf-8")])
+    write_new_file(fresh, [data])
     try:
         replace_file(fresh, path)
     except BaseException:
         os.unlink(fresh)  # noqa: PTH108, no pathlib where a command must start fast
         raise
+
+
+def _refuse_other_than_report(path: str) -> None:
+    """A log's name behind the wrong option must not cost the log."""
+    try:
+        with open(path, "rb") as there:
+            start = there.read(len(REPORT_BEGINS))
+    except FileNotFoundError:
+        return
+    except OSError as fault:
+        raise UsageError(f"{path}: cannot be read: {fault.strerror}", "name another file") from None
+    if start not in (b"", REPORT_BEGINS):
+        raise UsageError(f"{path}: is no report, and would be lost", "name another file")
 
 
 def notice(text: str) -> None:

@@ -22,7 +22,7 @@ from dsh_compact.codec.shapes import header_keys
 from dsh_compact.errors import Damage, UsageError
 from dsh_compact.events import NOWHERE, Place, SessionHeader
 from dsh_compact.journal import PRIVATE, Disk, Journal, free_name, write_new_file
-from dsh_compact.reader import STANDARD_INPUT, Batch, LogReader, find_log
+from dsh_compact.reader import Batch, LogReader, find_log, is_pipe
 from dsh_compact.repair.mender import Action, Kept, Mender
 from dsh_compact.repair.remedies import QUIET, REMEDIES
 from dsh_compact.repair.unweave import Survey
@@ -95,8 +95,8 @@ def repair(
     and its kin: unreadable, owned by a live process, `output` exists.
     """
     log, _ = find_log(os.fspath(path))
-    if log == STANDARD_INPUT and output is None and not dry_run:
-        raise UsageError("standard input has no place beside it", 'name a file with "--output"')
+    if is_pipe(log) and output is None and not dry_run:
+        raise UsageError(f"{log}: a pipe has no place beside it", 'name a file with "--output"')
     if in_place and not dry_run:
         return _in_place(log, disk)
     with LogReader(log) as reader:
@@ -234,7 +234,7 @@ class _Work:
         return structs.replace(rehearsed, target=target, aside=kept_aside, after=verify(target))
 
     def _name_beside(self, target: str) -> str:
-        return target if self._reader.path == STANDARD_INPUT else self._reader.path
+        return target if is_pipe(self._reader.path) else self._reader.path
 
     def _told(self, mender: Mender | None, kept: int, after: Report) -> Repair:
         actions = [] if mender is None else mender.actions
