@@ -236,10 +236,7 @@ def _refuse(wishes: Wishes, session: Session) -> Refuse:
 def _failure_in(path: Path) -> Failure:
     from dsh_compact.overflow import parse_failure
 
-    try:
-        return parse_failure(path.read_text("utf-8", "backslashreplace"))
-    except OSError as fault:
-        raise UsageError(f"{path}: cannot be read: {fault.strerror}", "name a file") from None
+    return parse_failure(io.read_file(str(path)).decode("utf-8", "backslashreplace"))
 
 
 # One rehearsal ------------------------------------------------------------------------------------
@@ -247,7 +244,7 @@ def _failure_in(path: Path) -> Failure:
 
 def _play(discipline: str, wishes: Wishes) -> report.Scene:
     with _stage(wishes) as path, open_session(path) as session:
-        resolved = _resolved(wishes.settings, session)
+        resolved = wishes.settings.resolve_for(session.newest_header)
         made = configured.load(resolved, is_trusted=wishes.is_trusted)
         isolate = wishes.is_isolated
         if isolate is None:
@@ -298,13 +295,6 @@ def _stage(wishes: Wishes) -> Iterator[str]:
             raise
         if wishes.keep is not None:
             copies.keep(path, str(wishes.keep))
-
-
-def _resolved(settings: Config, session: Session) -> Resolved:
-    header = session.newest_header
-    return settings.resolve(
-        None if header is None else header.provider, None if header is None else header.model
-    )
 
 
 def _wall(session: Session, resolved: Resolved, wishes: Wishes) -> simulate.MakeWall:
