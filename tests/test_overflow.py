@@ -38,7 +38,7 @@ from dsh_compact.overflow import (
     parse_failure,
     plain_text,
 )
-from dsh_compact.overflow_wordings import CERTAIN_OTHERS, READINGS, TABLE, compiled
+from dsh_compact.overflow.wordings import CERTAIN_OTHERS, READINGS, TABLE, compiled
 
 DATA: Final = Path(__file__).parent / "data"
 CTX: Final = Code.CONTEXT_WINDOW_EXCEEDED

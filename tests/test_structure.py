@@ -23,7 +23,7 @@ LONGEST_MODULE_LINES: Final = 450
 
 TABLES: Final = {
     "verify/damage.py": "a row a kind of damage, in a user's words",
-    "overflow_wordings.py": "a row a wording; it grows with the providers",
+    "overflow/wordings.py": "a row a wording; it grows with the providers",
 }
 """Modules that are data, of any length, each with its reason."""
 
@@ -50,7 +50,7 @@ JSON_SPEAKERS: Final = {
     "codec/": "a record's JSON becomes an event here, and an event a record",
     "cli/": "reads JSON lines from stdin, writes --json",
     "report/": "shows tool arguments as the model wrote them",
-    "overflow.py": "a provider's error may be JSON inside JSON",
+    "overflow/__init__.py": "a provider's error may be JSON inside JSON",
     "backends/running.py": "hears from an isolated backend's process",
     "tokenizers/deepseek.py": "reads the vocabulary that another package ships",
     "summarizers/": "speaks with providers and programs",

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from dsh_compact.overflow import Code, Refusal
-from dsh_compact.overflow_wordings import TABLE
+from dsh_compact.overflow.wordings import TABLE
 from dsh_compact.report.table import Column, Styled, table
 from dsh_compact.report.terminal import Style, safe, styled
 

@@ -22,8 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from dsh_compact.events import Failure
-from dsh_compact.overflow import Refusal, normalise, parse_failure
-from dsh_compact.overflow_wordings import Code
+from dsh_compact.overflow import Code, Refusal, normalise, parse_failure
 from dsh_compact.summarizers.errors import SummarizerFailed, SummarizerNotReady
 from dsh_compact.summarizers.models.asking import TooLong
 from dsh_compact.summarizers.patterns import harmless, one_line

@@ -1,6 +1,6 @@
 """A provider's refusal, as a code and the numbers in it.
 
-The rule: the table in `overflow_wordings` decides, row by row in its order; this module makes the
+The rule: the table in `wordings` decides, row by row in its order; this module makes the
 text plain, finds the first row that holds, and reads the numbers beside it. The costs differ: a
 missed overflow leaves a turn dead, a false alarm folds a healthy session, and a number that is not
 the window's (a rate, a balance, bytes) would spoil every later measure. So numbers are read from an
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct, structs
 
 from dsh_compact.events import Failure
-from dsh_compact.overflow_wordings import (
+from dsh_compact.overflow.wordings import (
     CERTAIN_OTHERS,
     CERTAIN_OVERFLOWS,
     HTTP_STATUS,
