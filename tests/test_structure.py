@@ -420,12 +420,10 @@ def test_the_drawing_of_the_layers_leaves_nothing_out() -> None:
 def test_the_map_shows_every_module() -> None:
     """The README's table of what happens where names each module and folder of the package once."""
     text = (ROOT / "README.md").read_text("utf-8")
-    table = (
-        text.partition("\nWhere what happens")[2].partition("\n\n| looking for")[2].split("\n\n")[0]
-    )
+    rows = text.partition("\n| looking for ")[2].partition("\n\n")[0]
     modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "version"}
     folders = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
-    named = re.findall(r"`([a-z_]+/?)`", table)
+    named = re.findall(r"`([a-z_]+/?)`", rows)
     assert sorted(modules | folders) == sorted(named)
 
 
