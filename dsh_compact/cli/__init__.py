@@ -24,11 +24,11 @@ How to add a command, `dshc frobnicate`, say:
                io.emit_text(report.frobnicate.text(result, width=io.console_width()))
            return 0
 
-   `command` is annotated as typer wants it; what several commands share is in `options`. It
-   returns the exit code. It raises members of the `DshcError` family and translates nothing:
-   `app.run` does, once. Where the words' order matters, a class `Command` in the module (see
-   `append`) stands in for typer's own. What a shell may offer for an option stands in
-   `completion.VALUES`, by the option's name.
+   `command` is annotated as typer wants it; what several commands share is in `options`,
+   `backend_options` and `wall_options`. It returns the exit code. It raises members of the
+   `DshcError` family and translates nothing: `app.run` does, once. Where the words' order matters,
+   a class `Command` in the module (see `append`) stands in for typer's own. What a shell may offer
+   for an option stands in `completion.VALUES`, by the option's name.
 2. Add its row to `COMMANDS` below: the one-line help of `dshc --help` and the completion.
 3. Show it in the README in a `console` block (a test runs it), and run
    `python tests/readme.py` to write its help there.
