@@ -25,6 +25,8 @@ from endpoints import (
 from running import Ran, dshc
 from talks import ALL, Talk, long_session, run
 
+from dsh_compact import pressure
+from dsh_compact.cli.compact import command
 from dsh_compact.events import Header, Message, Reasoning, Text, Usage
 from dsh_compact.export import to_anthropic, to_openai
 from dsh_compact.summarizers import (
@@ -800,6 +802,23 @@ def test_a_file_says_how_long_the_summarizer_may_take(protocol: Protocol, logs: 
         done = compact_by_file(log, server, protocol, "summarizer_timeout_seconds = 0.3")
     assert 5 == done.code
     assert "gave no whole summary within 0.3 seconds" in done.err
+
+
+def test_the_summarizers_time_is_not_the_backends(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a file allows the summarizer comes on top of what a backend may take by itself."""
+    log = logs / "v4-stuck.jsonl"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(pressure, "DEFAULT_TIMEOUT_SECONDS", 0.1)
+    with Endpoint(Streamed(openai_answer(SUMMARY), pause_seconds=0.05)) as server:
+        settings = [
+            'summarizer = "openai"',
+            f'summarizer_base_url = "{server.url}"',
+            "summarizer_timeout_seconds = 60",
+        ]
+        log.with_name("dshc.toml").write_text("\n".join(settings))
+        assert 0 == command(log, force=True, trust=True)
 
 
 def test_a_file_says_whether_reasoning_is_sent(logs: Path) -> None:
