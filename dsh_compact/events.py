@@ -193,7 +193,6 @@ class SurfaceEvent(Struct, frozen=True, kw_only=True):
     turn: int | None = None
     step: int | None = None
     usage: Usage | None = None
-    identity: bytes | None = None
 
 
 # Events beside the surface ----------------------------------------------------------------------
@@ -314,12 +313,11 @@ class CompactionStart(Struct, frozen=True, kw_only=True):
 
 
 class CompactionSummary(Struct, frozen=True, kw_only=True):
-    """The summary that the very next event puts on the surface, and what it shadows."""
+    """What the very next event, a summary, takes the place of, and who wrote it."""
 
     seq: int
     time_ms: int
     compaction_id: str
-    summary: tuple[Block, ...]
     start_seq: int
     end_seq: int
     shadowed_seqs: tuple[int, ...]

@@ -4,16 +4,22 @@ A `Recorder` watches the fold and notes only what an event says; prices and time
 the rows are asked for, so that a record nobody asks about is never decoded. Its memory grows with
 the story, not with the log: a row holds the places of the nodes that left, never their text. What
 a replacement does to the surface is the surface's business; this module only reads its result.
+
+What the messages that left had cost stands in the log, in the record right before the replacement:
+that is believed where it is possible, and priced again where it is missing, where it cannot be, and
+everywhere in a strict session. (`verify` holds it to the price.)
 """
 
 import os
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from dsh_compact import tokens
 from dsh_compact.events import (
     CompactionEnd,
+    CompactionPrune,
     CompactionStart,
     CompactionSummary,
     EndSeed,
@@ -25,16 +31,18 @@ from dsh_compact.events import (
     TurnEnd,
     Usage,
 )
-from dsh_compact.overflow import Code, Refusal, normalise
 from dsh_compact.session import Session, read_session
-from dsh_compact.surface import Replacement, Surface
+from dsh_compact.surface import Node, Replacement, Surface
+
+if TYPE_CHECKING:
+    from dsh_compact import overflow
 
 ReplacementKind: TypeAlias = Literal["summary", "prune", "other"]
 
-WANTED: Final = frozenset(
-    {CompactionStart, CompactionSummary, CompactionEnd, EndSeed, RequestFailed, TurnEnd}
-)
-"""The events beside the surface's that tell the story."""
+LEAST_BYTES_PER_TOKEN: Final = 4
+"""No message costs more than its record has room for: a token is four UTF-16 units, each of them at
+least a byte, and what is added for a block or a message is less than its JSON around the text.
+"""
 
 
 # The rows, in the order of the log ----------------------------------------------------------------
@@ -43,8 +51,9 @@ WANTED: Final = frozenset(
 class Replaced(Struct, frozen=True, kw_only=True, tag="replacement", tag_field="row"):
     """One move of the generation: the event at `seq` took the place of `shadowed_seqs`.
 
-    Tokens are estimates of the messages that left and of the one that came. `time` is in ms since
-    1970. `compaction_id`, `provider` and `model` tell whose summary it is, None where it is none.
+    Tokens are estimates of the messages that left (the log's own, see above) and of the one that
+    came. `time` is in ms since 1970. `compaction_id`, `provider` and `model` tell whose summary it
+    is, None where it is none.
     """
 
     generation: int
@@ -182,10 +191,23 @@ class _Summarised(Struct, frozen=True):
     model: str
 
 
-class _Move(Struct, frozen=True):
-    replacement: Replacement
+class _Shadow(Struct, frozen=True):
+    """What the log says that the very next event takes the place of, and what that had cost."""
+
+    seq: int
+    shadowed_seqs: tuple[int, ...]
+    tokens: int
+
+
+class _Move(Struct, frozen=True, kw_only=True):
+    """A replacement; what left is kept only where it is still to be priced."""
+
+    generation: int
     change: SurfaceChange
+    shadowed_seqs: tuple[int, ...]
     summary: _Summarised | None
+    recorded_tokens: int | None = None
+    unpriced: tuple[Node, ...] = ()
 
 
 class _Answer(Struct, frozen=True):
@@ -198,37 +220,30 @@ _Note: TypeAlias = _Move | _Answer | Attempt | Refused | GaveUp
 class Recorder:
     """Watches a fold (`read_session(…, wanted=WANTED, watch=recorder)`) and gives the rows.
 
-    `unfinished` is the compaction that is open at this point of the log.
+    `unfinished` is the compaction that is open at this point of the log. A `strict` one prices
+    again what the log says of what left.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
         self.unfinished: Unfinished | None = None
         self._notes: list[_Note] = []
         self._bracket: CompactionStart | None = None
         self._summary: _Summarised | None = None
+        self._shadow: _Shadow | None = None
         self._refused = False
 
     def __call__(self, event: Event, before: Surface, after: Surface) -> None:
         """Notes what `event` adds to the story."""
-        match event:
-            case SurfaceChange():
-                self._changed(event, before, after)
-            case CompactionStart(seq=seq, time_ms=time_ms):
-                self._bracket = event
-                self.unfinished = Unfinished(start_seq=seq, time_ms=time_ms, is_stale=False)
-            case CompactionSummary(compaction_id=compaction_id, provider=provider, model=model):
-                self._summary = _Summarised(compaction_id, provider, model)
-            case CompactionEnd():
-                self._ended(event)
-            case EndSeed() if self.unfinished is not None:
-                start, time_ms = self.unfinished.start_seq, self.unfinished.time_ms
-                self.unfinished = Unfinished(start_seq=start, time_ms=time_ms, is_stale=True)
-            case RequestFailed():
-                self._failed(event)
-            case TurnEnd():
-                self._turn_ended(event)
-            case _:
-                pass
+        if isinstance(event, SurfaceChange):
+            last = after.last
+            if last is not None and last is not before.last:
+                self._replaced(event, last)
+            elif self._refused and event.kind == "assistant":
+                self._refused = False
+                self._notes.append(_Answer(event))
+        elif (take := _TAKERS.get(event.__class__)) is not None:
+            take(self, event)
 
     def take(self, session: Session) -> tuple[Row, ...]:
         """The rows since the last call, priced from `session`, which this recorder has watched.
@@ -238,13 +253,43 @@ class Recorder:
         notes, self._notes = self._notes, []
         return tuple(_row(note, session) for note in notes)
 
-    def _changed(self, change: SurfaceChange, before: Surface, after: Surface) -> None:
-        last = after.last
-        if last is not before.last and last is not None:
-            self._notes.append(_Move(last, change, self._summary))
-        elif change.kind == "assistant" and self._refused:
-            self._refused = False
-            self._notes.append(_Answer(change))
+    def _replaced(self, change: SurfaceChange, last: Replacement) -> None:
+        seqs = tuple(node.seq for node in last.shadowed)
+        recorded = None if self._strict else self._recorded_tokens(change, seqs, last.shadowed)
+        move = _Move(
+            generation=last.generation,
+            change=change,
+            shadowed_seqs=seqs,
+            summary=self._summary,
+            recorded_tokens=recorded,
+            unpriced=last.shadowed if recorded is None else (),
+        )
+        self._notes.append(move)
+
+    def _recorded_tokens(
+        self, change: SurfaceChange, seqs: tuple[int, ...], shadowed: tuple[Node, ...]
+    ) -> int | None:
+        """What the log says that they had cost; None where it doesn't, or where it cannot be."""
+        shadow = self._shadow
+        if shadow is None or shadow.seq + 1 != change.seq or shadow.shadowed_seqs != seqs:
+            return None
+        room_bytes = sum(node.place.size_bytes for node in shadowed)
+        return shadow.tokens if 0 <= shadow.tokens <= room_bytes // LEAST_BYTES_PER_TOKEN else None
+
+    def _started(self, event: CompactionStart) -> None:
+        self._bracket = event
+        self.unfinished = Unfinished(start_seq=event.seq, time_ms=event.time_ms, is_stale=False)
+
+    def _summarised(self, event: CompactionSummary) -> None:
+        self._summary = _Summarised(event.compaction_id, event.provider, event.model)
+        self._shadows(event)
+
+    def _shadows(self, event: CompactionSummary | CompactionPrune) -> None:
+        self._shadow = _Shadow(event.seq, event.shadowed_seqs, event.shadowed_tokens)
+
+    def _seeded(self, _: EndSeed) -> None:
+        if self.unfinished is not None:
+            self.unfinished = structs.replace(self.unfinished, is_stale=True)
 
     def _ended(self, event: CompactionEnd) -> None:
         bracket, self._bracket, self.unfinished = self._bracket, None, None
@@ -260,20 +305,37 @@ class Recorder:
         self._notes.append(attempt)
 
     def _failed(self, event: RequestFailed) -> None:
-        verdict = normalise(event.failure)
-        if verdict.code is Code.CONTEXT_WINDOW_EXCEEDED:
+        from dsh_compact import overflow  # most logs hold no failure, and never ask for its table
+
+        verdict = overflow.normalise(event.failure)
+        if verdict.code is overflow.Code.CONTEXT_WINDOW_EXCEEDED:
             self._refused = True
             self._notes.append(_refusal(event, verdict))
 
     def _turn_ended(self, event: TurnEnd) -> None:
-        if not self._refused:
-            return
-        self._refused = False
-        ended = GaveUp(seq=event.seq, time_ms=event.time_ms, turn=event.turn, reason=event.reason)
-        self._notes.append(ended)
+        if self._refused:
+            self._refused = False
+            lost = GaveUp(
+                seq=event.seq, time_ms=event.time_ms, turn=event.turn, reason=event.reason
+            )
+            self._notes.append(lost)
 
 
-def _refusal(event: RequestFailed, verdict: Refusal) -> Refused:
+_TAKERS: Final[dict[type[Any], Callable[[Recorder, Any], None]]] = {
+    CompactionStart: Recorder._started,
+    CompactionSummary: Recorder._summarised,
+    CompactionPrune: Recorder._shadows,
+    CompactionEnd: Recorder._ended,
+    EndSeed: Recorder._seeded,
+    RequestFailed: Recorder._failed,
+    TurnEnd: Recorder._turn_ended,
+}
+
+WANTED: Final = frozenset(_TAKERS)
+"""The events beside the surface's that tell the story."""
+
+
+def _refusal(event: RequestFailed, verdict: "overflow.Refusal") -> Refused:
     return Refused(
         seq=event.seq,
         time_ms=event.time_ms,
@@ -306,13 +368,15 @@ def _replaced(move: _Move, session: Session) -> Replaced:
     summary = move.summary
     if summary is not None and summary.compaction_id != compaction_id:
         summary = None
-    shadowed = move.replacement.shadowed
+    before = move.recorded_tokens
+    if before is None:
+        before = sum(tokens.price_message(session.message(node)) for node in move.unpriced)
     return Replaced(
-        generation=move.replacement.generation,
+        generation=move.generation,
         seq=event.seq,
         kind=kind,
-        shadowed_seqs=tuple(node.seq for node in shadowed),
-        tokens_before=sum(tokens.price_message(session.message(node)) for node in shadowed),
+        shadowed_seqs=move.shadowed_seqs,
+        tokens_before=before,
         tokens_after=tokens.price_message(event.message),
         time_ms=event.time_ms,
         compaction_id=compaction_id,
@@ -347,7 +411,7 @@ def read_history(path: str | os.PathLike[str], *, strict: bool = False) -> Histo
 
     Reads only. Raises `LogError` and its kin.
     """
-    recorder = Recorder()
+    recorder = Recorder(strict=strict)
     with read_session(path, wanted=WANTED, strict=strict, watch=recorder) as session:
         return tell(session, recorder)
 

@@ -192,7 +192,7 @@ def test_a_summary_differs_in_what_only_its_writer_knows(path: Path) -> None:
         assert isinstance(event, CompactionSummary)
         draft = encode.compaction_summary(
             event.compaction_id,
-            event.summary,
+            tuple(Text(text=block["text"]) for block in record["data"]["summary"]),
             event.shadowed_seqs,
             event.shadowed_tokens,
             provider=event.provider,

@@ -104,6 +104,64 @@ def test_a_row_says_what_a_replacement_is(version: int, tmp_path: Path) -> None:
     assert record["data"]["source"]["compactionId"] == summary.compaction_id
 
 
+def tokens_before(log: Conversation, folder: Path, *, strict: bool = False) -> list[int]:
+    """What the messages that left had cost, a number a replacement."""
+    history = read_history(log.write(folder / "log"), strict=strict)
+    return [row.tokens_before for row in history.replacements]
+
+
+def announcements(log: Conversation) -> list[int]:
+    """The seqs of the records that say what the next one takes the place of."""
+    types = ("compaction/prune", "compaction/summary")
+    return [record["seq"] for record in log.records if record["type"] in types]
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_what_left_had_cost_what_the_log_says(version: int, tmp_path: Path) -> None:
+    """The record before a replacement is believed; a strict reading finds the same by pricing."""
+    log = overflowed(version)
+    priced = tokens_before(log, tmp_path)
+    assert priced == tokens_before(log, tmp_path, strict=True)
+    for seq in announcements(log):
+        log.spoil(seq, lambda record: record["data"].update(shadowedTokenCount=7))
+    assert [7, 7] == tokens_before(log, tmp_path)
+    assert priced == tokens_before(log, tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"shadowedTokenCount": 10**15},
+        {"shadowedTokenCount": -1},
+        {"shadowedSeqs": [1]},
+    ],
+    ids=["more than fits into the records", "less than nothing", "of others"],
+)
+def test_what_cannot_be_is_priced_again(spoiled: dict[str, Any], tmp_path: Path) -> None:
+    """A count that the records have no room for, or of other messages, is not believed."""
+    log = overflowed()
+    priced = tokens_before(log, tmp_path)
+    for seq in announcements(log):
+        log.spoil(seq, lambda record: record["data"].update(spoiled))
+    assert priced == tokens_before(log, tmp_path)
+
+
+def test_a_count_is_of_the_very_next_event(tmp_path: Path) -> None:
+    """One that something stands behind tells nothing of a later replacement."""
+    log = overflowed()
+    priced = tokens_before(log, tmp_path)
+    prune = announcements(log)[0]
+    log.spoil(prune, lambda record: record["data"].update(shadowedTokenCount=7))
+    assert 7 == tokens_before(log, tmp_path)[0]
+    first, second = log.record(prune), log.record(prune - 1)
+    first["seq"], second["seq"] = prune - 1, prune
+    lines = log.lines()
+    lines[prune], lines[prune + 1] = line(first), line(second)
+    path = tmp_path / "moved"
+    path.write_bytes(b"".join(lines))
+    assert priced == [row.tokens_before for row in read_history(path).replacements]
+
+
 def test_a_checkpoint_is_its_own_summarys(tmp_path: Path) -> None:
     """One that no summary announced has no author, whatever was summarised before."""
     log = Conversation().user("a").compaction("s").note("b")

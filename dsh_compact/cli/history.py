@@ -63,7 +63,7 @@ def _follow(path: Path, *, strict: bool, json: bool) -> int:
     if str(path) == STANDARD_INPUT or not (path.is_file() or path.is_dir()):
         raise UsageError(f"{path}: only a file can be followed", "leave out --follow")
     while True:
-        recorder = Recorder()
+        recorder = Recorder(strict=strict)
         with read_session(path, wanted=WANTED, strict=strict, watch=recorder) as session:
             for notice in session.notices:
                 io.notice(notice)

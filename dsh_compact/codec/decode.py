@@ -147,7 +147,6 @@ def decode_surface_event(line: bytes, version: int) -> SurfaceEvent:
         turn=step.turn,
         step=step.step,
         usage=_usage(step.usage),
-        identity=identity_of(line) if kind == "tool" and isinstance(op, Replace) else None,
     )
 
 
@@ -360,12 +359,6 @@ def _block_of_any_kind(raw: Raw) -> Block:
     return Opaque(kind=kind, json=bytes(raw), length=length)
 
 
-def _blocks(value: Any) -> tuple[Block, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(_block_of_any_kind(Raw(wire.dump(block))) for block in value)
-
-
 # Events beside the surface ------------------------------------------------------------------------
 
 
@@ -511,7 +504,6 @@ def _compaction_summary(record: wire.Record) -> Event:
         seq=record.seq,
         time_ms=int(record.time),
         compaction_id=data.compaction_id,
-        summary=_blocks(data.summary),
         start_seq=start,
         end_seq=end,
         shadowed_seqs=tuple(data.shadowed_seqs),

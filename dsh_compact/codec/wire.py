@@ -8,6 +8,7 @@ what no shape describes; it is imported where that is asked for, which most comm
 """
 
 import re
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -212,7 +213,6 @@ class Compaction(Struct, rename="camel"):
     compaction_id: str = ""
     turn: int | None = None
     error: str | None = None
-    summary: Any = None
     shadowed_range: Range | None = None
     shadowed_seqs: list[int] = []
     shadowed_token_count: int | float = 0
@@ -288,7 +288,7 @@ _RAW_FIELDS: Final[dict[type[Any], str]] = {
 
 def load(raw: bytes | memoryview) -> Any:
     """Any JSON value, lone surrogates too; raises `RuleBroken` (not-json, not-utf8, too-deep)."""
-    import orjson
+    orjson = _orjson()
 
     try:
         return orjson.loads(raw)
@@ -306,6 +306,37 @@ def load(raw: bytes | memoryview) -> Any:
         raise RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read") from None
     except ValueError:
         raise RuleBroken(Damage.NOT_JSON, f"not JSON: {first}") from None
+
+
+@cache
+def _orjson() -> Any:
+    """The module, imported while no signal gets through: an exception that Ctrl-C raises within its
+    import of 10 ms ends in a segmentation fault (orjson 3.13).
+    """
+    import signal
+
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+        import orjson
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return orjson
+
+
+class _Anything(Struct):
+    """Any object: all that it holds is skipped, which holds it to the syntax."""
+
+
+_SYNTAX: Final = msgspec.json.Decoder(_Anything)
+
+
+def check(raw: bytes | memoryview) -> None:
+    """Raises `RuleBroken` (not-json, too-deep) unless `raw`, which is UTF-8, is JSON."""
+    try:
+        _SYNTAX.decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        load(raw)  # it may be right all the same (a lone surrogate, no object), and tells more
 
 
 def _refuse_constant(name: str) -> Any:
@@ -332,15 +363,16 @@ _EXPONENT: Final = rb"[0-9]e[0-9]"
 
 
 def _dump_with_exponents(value: Any) -> bytes:
-    import orjson
+    orjson = _orjson()
 
     def fragment(part: Any) -> Any:
         return orjson.Fragment(bytes(part))
 
     try:
-        return orjson.dumps(value, default=fragment)
+        written: bytes = orjson.dumps(value, default=fragment)
     except (TypeError, orjson.JSONEncodeError):  # a number that is too large for it
         return _dump_with_surrogates(value)
+    return written
 
 
 def _dump_with_surrogates(value: Any) -> bytes:

@@ -41,6 +41,14 @@ class Styled(NamedTuple):
 Cell: TypeAlias = str | Styled
 
 
+class _Safe(NamedTuple):
+    """A cell's text as it may be shown, and how wide that is: measured once."""
+
+    text: str
+    style: Style | None
+    cells: int
+
+
 def table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[Cell]],
@@ -54,10 +62,10 @@ def table(
     Cells are foreign text: they are made safe here. Without `width` nothing is cut. Lines end
     without spaces and without a final line feed.
     """
-    head = [Styled(safe(column.name), "bold") for column in columns]
+    head = [_made_safe(Styled(column.name, "bold")) for column in columns]
     body = [[_made_safe(cell) for cell in row] for row in rows]
     foot = [[_made_safe(cell) for cell in totals]] if totals else []
-    natural = [max(cells(row[i].text) for row in (head, *body, *foot)) for i in range(len(columns))]
+    natural = [max(row[i].cells for row in (head, *body, *foot)) for i in range(len(columns))]
     widths = _fit(columns, natural, width)
     rule = ["-" * (sum(widths.values()) + len(GAP) * (len(widths) - 1))] if foot else []
     above, below = (
@@ -66,19 +74,22 @@ def table(
     return "\n".join([*above, *rule, *below])
 
 
-def _made_safe(cell: Cell) -> Styled:
-    return (
-        Styled(safe(cell), None) if isinstance(cell, str) else Styled(safe(cell.text), cell.style)
-    )
+def _made_safe(cell: Cell) -> _Safe:
+    text, style = (cell, None) if isinstance(cell, str) else cell
+    text = safe(text)
+    return _Safe(text, style, cells(text))
 
 
 def _line(
-    columns: Sequence[Column], row: Sequence[Styled], widths: dict[int, int], *, color: bool
+    columns: Sequence[Column], row: Sequence[_Safe], widths: dict[int, int], *, color: bool
 ) -> str:
     shown = []
     for i, width in widths.items():
-        text, style = clip(row[i].text, width), row[i].style
-        blanks = " " * (width - cells(text))
+        text, style, taken = row[i]
+        if taken > width:
+            text = clip(text, width)
+            taken = cells(text)
+        blanks = " " * (width - taken)
         text = styled(text, style, color=color) if style else text
         shown.append(blanks + text if columns[i].align == "right" else text + blanks)
     return GAP.join(shown).rstrip(" ")
