@@ -64,3 +64,17 @@ def python(code: str, *flags: str, cwd: Path | None = None, stdin: str = "") -> 
         check=False,
     )
     return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def group_of(group: int) -> list[int]:
+    """The living processes of a process group."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == group and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found

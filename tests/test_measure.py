@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from builders import Conversation, line
 from footprints import footprints
-from running import DSHC, LOGS, dshc
+from running import DSHC, LOGS, dshc, group_of
 
 EXPECTED: dict[str, Any] = json.loads((LOGS / "expected.json").read_text("utf-8"))
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/red]\u202e\u2028\x00\ud83d"
@@ -220,6 +220,62 @@ def test_hundreds_of_logs_are_read_by_processes(tmp_path: Path) -> None:
     assert 1 == sum("error" in log for log in done.json["logs"])
 
 
+def test_a_stream_is_a_line_a_log_in_the_given_order(logs: Path, tmp_path: Path) -> None:
+    """The same objects as of one log alone; one that can't be read is a line, too."""
+    broken = tmp_path / "broken.jsonl"
+    broken.write_bytes(b"nonsense\n")
+    paths = [logs / "v4-stuck.jsonl", broken, logs / "v3-overflow.jsonl"]
+    done = dshc("measure", "--jsonl", *paths)
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert 4 == done.code
+    assert [str(path) for path in paths] == [line["log"] for line in lines]
+    assert {"schema", "command", "log", "error"} == set(lines[1])
+    assert dshc("measure", "--json", paths[0]).json == lines[0]
+    assert [1, 2] == [
+        dshc("measure", "--jsonl", "--check", *words).code
+        for words in ([paths[0], paths[2]], [line_without_window(tmp_path)])
+    ]
+
+
+def line_without_window(folder: Path) -> Path:
+    """A log that tells no window."""
+    return Conversation(model="nobody-knows", window=None).user("hello").write(folder / "log.jsonl")
+
+
+def test_a_stream_does_not_wait_for_the_last_log(logs: Path, tmp_path: Path) -> None:
+    """The first line is there while the second log is still being written."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    work = subprocess.Popen(
+        [DSHC, "measure", "--jsonl", logs / "v4-stuck.jsonl", pipe], stdout=subprocess.PIPE
+    )
+    assert work.stdout is not None
+    assert str(logs / "v4-stuck.jsonl") == json.loads(work.stdout.readline())["log"]
+    pipe.write_bytes((logs / "v4-stuck.jsonl").read_bytes())
+    assert str(pipe) == json.loads(work.communicate(timeout=20)[0])["log"]
+    assert 0 == work.returncode
+
+
+@pytest.mark.parametrize("command", ["measure", "verify"])
+def test_a_reader_who_leaves_ends_a_stream(command: str, tmp_path: Path) -> None:
+    """Long before the last of thousands of logs, without a word, and without a process left."""
+    folder = many_copies(tmp_path, 3_000)
+    with subprocess.Popen(
+        [DSHC, command, "--jsonl", folder],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as work:
+        assert work.stdout is not None
+        assert work.stderr is not None
+        for _ in range(1_000):
+            assert work.stdout.readline()
+        work.stdout.close()
+        assert b"" == work.stderr.read()
+        assert 141 == work.wait(timeout=20)
+    assert [] == group_of(work.pid)
+
+
 @pytest.mark.parametrize("to_all", [True, False], ids=["to the group", "to the parent alone"])
 def test_an_interrupt_ends_the_work_cleanly(to_all: bool, tmp_path: Path) -> None:
     """Nothing on stdout, one word on stderr, exit 130, and no process is left behind."""
@@ -240,20 +296,6 @@ def test_an_interrupt_ends_the_work_cleanly(to_all: bool, tmp_path: Path) -> Non
     out, err = work.communicate(timeout=20)
     assert (130, b"", b"dshc: interrupted\n") == (work.returncode, out, err)
     assert [] == group_of(work.pid)
-
-
-def group_of(group: int) -> list[int]:
-    """The living processes of a process group."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[2]) == group and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
 
 
 # Hostile logs -------------------------------------------------------------------------------------

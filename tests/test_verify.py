@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -281,6 +282,23 @@ def test_many_logs_make_a_table_worst_first(tmp_path: Path) -> None:
     assert "2 logs" in rows[-1]
     logs = dshc("verify", "--json", tmp_path).json["logs"]
     assert [False, True] == [log["ok"] for log in logs]
+
+
+def test_a_stream_is_a_line_a_log_in_the_given_order(tmp_path: Path) -> None:
+    """The same objects as of one log alone; what can't be read is a line, too."""
+    good = put(tmp_path, talk().bytes(), "good.jsonl")
+    warned = put(tmp_path, talk().open_bracket().bytes(), "warned.jsonl")
+    bad = put(tmp_path, talk().bytes() + b"x", "bad.jsonl")
+    ran = dshc("verify", "--jsonl", bad, warned, good)
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    assert (1, [str(bad), str(warned), str(good)]) == (ran.code, [line["log"] for line in lines])
+    assert [dshc("verify", "--json", path).json for path in (bad, warned, good)] == lines
+    for words, code in (
+        ((warned, good), 0),
+        (("--strict", warned, good), 1),
+        ((tmp_path / "no",), 4),
+    ):
+        assert code == dshc("verify", "--jsonl", *words).code
 
 
 def test_hostile_text_never_reaches_the_terminal(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`dshc measure`: how full the window is."""
 
-from functools import partial
-from typing import Annotated, Any
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from functools import cache, partial
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec import Struct, to_builtins
@@ -19,6 +21,7 @@ EXAMPLES = """
 dshc measure session.v4.jsonl                    the bar, its parts, where the total comes from
 dshc measure --window 128000 --check LOG         for CI: exit 1 when over the threshold
 dshc measure ~/.dsh/sessions                     every session below, worst first
+dshc measure --jsonl ~/.dsh/sessions | head      each as soon as it is known
 dshc measure --tokenizer o200k_base LOG          exact counts beside the estimate
 zstdcat session.jsonl.zstd | dshc measure --json -
 """
@@ -30,6 +33,7 @@ class Wishes(Struct, frozen=True, kw_only=True):
     window_tokens: int | None
     strict: bool
     tokenizer: str | None
+    alone: bool
 
 
 class Measured(Struct, frozen=True, kw_only=True):
@@ -38,6 +42,14 @@ class Measured(Struct, frozen=True, kw_only=True):
     outcome: report.Outcome
     notices: tuple[str, ...] = ()
     exit_code: int = 0
+
+
+class Judgement(NamedTuple):
+    """What the exit code needs to know of one log; `over_threshold` is None without a window."""
+
+    log: str
+    exit_code: int
+    over_threshold: bool | None
 
 
 def command(
@@ -57,6 +69,7 @@ def command(
     strict: options.Strict = False,
     demo: options.Demo = False,
     json: options.Json = False,
+    jsonl: options.JsonLines = False,
 ) -> int:
     """Tell how full the window is: baseline, surface, threshold, pressure.
 
@@ -64,21 +77,44 @@ def command(
     what the log says, else what is known of a well-known model. Several logs, or a folder of them,
     make a table, worst first; a log that can't be read is a row with its error, and the exit code
     is 4. With --check the exit code is 1 when a log is over its threshold, and 2 when a window is
-    unknown. Nothing is written.
+    unknown. With --jsonl each log is a line of JSON that doesn't wait for the others. Nothing is
+    written.
     """
     paths = _paths([str(log) for log in options.logs_or_demo(logs, demo=demo)])
+    alone = len(paths) == 1 and not jsonl
+    wishes = Wishes(window_tokens=window, strict=strict, tokenizer=tokenizer, alone=alone)
     if tokenizer is not None:
-        tokenizers.load(tokenizer)  # what is missing is told once, and processes inherit it
-    wishes = Wishes(window_tokens=window, strict=strict, tokenizer=tokenizer)
-    done = [_one(paths[0], wishes)] if len(paths) == 1 else _many(paths, wishes)
-    for notice in (notice for one in done for notice in one.notices):
-        io.notice(notice)
-    outcomes = [one.outcome for one in done]
-    if json:
-        io.emit_json(_json(outcomes, alone=len(paths) == 1))
+        _tokenizer(tokenizer, alone=alone)  # what is missing is told once, and processes inherit it
+    if jsonl:
+        judgements = _stream(paths, wishes)
     else:
-        io.emit_text(_text(outcomes, alone=len(paths) == 1))
-    return max(one.exit_code for one in done) or (_checked(outcomes) if check else 0)
+        done = [_one(paths[0], wishes)] if alone else [*_each(paths, wishes)]
+        for one in done:
+            _tell(one)
+        outcomes = [one.outcome for one in done]
+        if json:
+            io.emit_json(_json(outcomes, alone=alone))
+        else:
+            io.emit_text(_text(outcomes, alone=alone))
+        judgements = [_judgement(one) for one in done]
+    return max(one.exit_code for one in judgements) or (_checked(judgements) if check else 0)
+
+
+def _stream(paths: list[str], wishes: Wishes) -> list[Judgement]:
+    """Print each log's line when it is there; nothing is kept but what the exit code needs."""
+    judgements = []
+    with closing(_each(paths, wishes, stream=True)) as results:
+        for one in results:
+            _tell(one)
+            io.emit_json({"schema": 1, "command": "measure", **_plain(one.outcome)})
+            io.flush()
+            judgements.append(_judgement(one))
+    return judgements
+
+
+def _tell(one: Measured) -> None:
+    for notice in one.notices:
+        io.notice(notice)
 
 
 def _paths(named: list[str]) -> list[str]:
@@ -104,11 +140,25 @@ def _one(path: str, wishes: Wishes) -> Measured:
 
 
 def _measured(path: str, wishes: Wishes, progress: tokenizers.Progress | None = None) -> Measured:
-    tokenizer = None if wishes.tokenizer is None else tokenizers.load(wishes.tokenizer)
+    name = wishes.tokenizer
+    tokenizer = None if name is None else _tokenizer(name, alone=wishes.alone)
     with read_session(path, strict=wishes.strict) as session:
         policy = _policy(session, wishes.window_tokens)
         found = measure(session, policy, tokenizer=tokenizer, progress=progress)
         return Measured(outcome=found, notices=(*session.notices, *_notices(found)))
+
+
+@cache
+def _tokenizer(name: str, *, alone: bool) -> tokenizers.Tokenizer:
+    """For one log in as many threads as help; for many in one, since each core has its process.
+
+    Many logs have texts in common: the system prompt, the tools, a session's fork.
+    """
+    if alone:
+        return tokenizers.load(name)
+    from dsh_compact.tokenizers.cache import CountCache
+
+    return CountCache(tokenizers.load(name, threads=1))
 
 
 def _policy(session: Session, window_tokens: int | None) -> Policy:
@@ -118,19 +168,16 @@ def _policy(session: Session, window_tokens: int | None) -> Policy:
     return config.resolve(session.path, provider, model, {"window_tokens": window_tokens}).policy
 
 
-def _many(paths: list[str], wishes: Wishes) -> list[Measured]:
-    from dsh_compact.cli.many import each
+def _each(paths: list[str], wishes: Wishes, *, stream: bool = False) -> Generator[Measured]:
+    from dsh_compact.cli import many
 
-    return [done for _, done in each(partial(_or_error, wishes), paths, label="measuring")]
+    job = many.Job(partial(_measured, wishes=wishes), _failed)
+    return many.each(job, paths, label="measuring", stream=stream)
 
 
-def _or_error(wishes: Wishes, path: str) -> Measured:
-    """A row in any case: an error is told, and does not cross a process's border."""
-    try:
-        return _measured(path, wishes)
-    except DshcError as fault:
-        failed = report.Failed(log=path, error=str(fault))
-        return Measured(outcome=failed, exit_code=fault.exit_code)
+def _failed(path: str, fault: DshcError) -> Measured:
+    """A row in any case: an error is told."""
+    return Measured(outcome=report.Failed(log=path, error=str(fault)), exit_code=fault.exit_code)
 
 
 def _notices(measured: Measurement) -> list[str]:
@@ -142,12 +189,16 @@ def _notices(measured: Measurement) -> list[str]:
     return [f"{measured.log}: {reserves}, {nothing}: the reservation is ignored"]
 
 
-def _checked(outcomes: list[report.Outcome]) -> int:
+def _judgement(one: Measured) -> Judgement:
+    over = one.outcome.over_threshold if isinstance(one.outcome, Measurement) else False
+    return Judgement(one.outcome.log, one.exit_code, over)
+
+
+def _checked(judgements: Sequence[Judgement]) -> int:
     """1 where a log is over its threshold, 2 where none is but a window is unknown, else 0."""
-    measured = [one for one in outcomes if isinstance(one, Measurement)]
-    if any(one.over_threshold for one in measured):
+    if any(one.over_threshold for one in judgements):
         return 1
-    if unknown := [one.log for one in measured if one.over_threshold is None]:
+    if unknown := [one.log for one in judgements if one.over_threshold is None]:
         raise UsageError(
             f"{unknown[0]}: nothing to check against: its window is unknown",
             'name it with "--window"',

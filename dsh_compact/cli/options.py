@@ -14,6 +14,13 @@ Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON object instead of text.")
 ]
 
+JsonLines: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--jsonl", help="Print a line of JSON a log, as soon as it is known, in the given order."
+    ),
+]
+
 Demo: TypeAlias = Annotated[
     bool, typer.Option("--demo", help="Use the session that ships with dshc instead of a LOG.")
 ]

@@ -10,9 +10,12 @@ Nothing here knows a log, a price or a terminal. Importing this module is cheap;
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dsh_compact.tokenizers.errors import TokenizerUnavailable, UnknownTokenizer
+
+if TYPE_CHECKING:
+    from dsh_compact.tokenizers.bytepair import BytePairTokenizer
 
 __all__ = [
     "NAMES",
@@ -47,13 +50,18 @@ class Tokenizer(Protocol):
         ...
 
 
-@cache
-def load(name: str) -> Tokenizer:
+def load(name: str, *, threads: int | None = None) -> Tokenizer:
     """The tokenizer called `name`, one of `NAMES`; made once in a process, some 200 ms.
 
-    Raises `UnknownTokenizer` for any other name, `TokenizerUnavailable` where its ranks are
-    missing.
+    It counts long texts in `threads`, or in as many as help. Raises `UnknownTokenizer` for any
+    other name, `TokenizerUnavailable` where its ranks are missing.
     """
+    found = _load(name)
+    return found if threads is None else found.in_threads(threads)
+
+
+@cache
+def _load(name: str) -> "BytePairTokenizer":
     match name:
         case "o200k_base":
             from dsh_compact.tokenizers import o200k

@@ -12,6 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from typing import Final, NamedTuple
 
 from dsh_compact.tokenizers import Progress
@@ -52,6 +53,12 @@ class BytePairTokenizer:
         self._encoding = tiktoken.Encoding(
             name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
         )
+
+    def in_threads(self, threads: int) -> "BytePairTokenizer":
+        """The same tokenizer, working in so many threads."""
+        other = copy(self)
+        other._threads = threads
+        return other
 
     def count(self, text: str) -> int:
         """The tokens of `text`; see `Tokenizer` and, for long texts without a seam, `seams`."""
