@@ -12,6 +12,7 @@ never removed; format 0 had no such file, there the log itself is locked.
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -92,6 +93,7 @@ class Journal:
         self.end_bytes = 0
         self._framed = os.pread(self._fd, 4, 0) == frames.MAGIC
         self._tail = b""
+        self._mark: tuple[int, ...] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -149,6 +151,33 @@ class Journal:
         self._tail = (self._tail + data)[-COMPARED_BYTES:]
         return places
 
+    def mark(self) -> bool:
+        """Marks the log, so that `is_as_marked` can tell whether anybody else writes from now on.
+
+        The mark is a time of change to the nanosecond: what a write leaves is the system's clock,
+        which moves in steps of milliseconds. Our own appends keep it. False where the file system
+        knows no such times, or where they are not ours to set.
+        """
+        found = os.fstat(self._fd)
+        now_ns = time.time_ns()
+        self._mark = None
+        with suppress(OSError, NotImplementedError):
+            os.utime(self._fd, ns=(found.st_atime_ns, now_ns))
+            marked = os.fstat(self._fd)
+            if marked.st_mtime_ns == now_ns:
+                self._mark = _marks(marked)
+        return self._mark is not None
+
+    @property
+    def is_as_marked(self) -> bool:
+        """Whether the log was marked, and nobody but us has written to it since."""
+        if self._mark is None:
+            return False
+        try:
+            return _marks(os.stat(self.path)) == self._mark
+        except OSError:
+            return False
+
     @property
     def _size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -203,12 +232,15 @@ class Journal:
         return os.pread(self._fd, size, self.end_bytes - size)
 
     def _write(self, data: bytes) -> None:
+        is_marked = self.is_as_marked
         try:
             written = self._disk.write(self._fd, data)
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes were taken")
             if self._size != self.end_bytes + len(data):
                 self._withdraw(data)
+            if is_marked:
+                self.mark()
             self._disk.fsync(self._fd)
         except OSError as fault:
             self._take_back(data)
@@ -240,6 +272,10 @@ class Journal:
         self._disk.truncate(self._fd, start)
         self._disk.fsync(self._fd)
         raise ForeignAppend(self.path, f"{self._refusal}: nothing was added", remedy=_WHO_WRITES)
+
+
+def _marks(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 _WHO_WRITES: Final = "see who writes without the lock, then try again"

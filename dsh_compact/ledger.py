@@ -11,9 +11,11 @@ import os
 from io import RawIOBase
 from typing import Final
 
+from dsh_compact.codec import Scanner, identity_of
 from dsh_compact.errors import UnreadableLog
-from dsh_compact.events import Event
+from dsh_compact.events import Event, SurfaceChange
 from dsh_compact.journal import flush_file
+from dsh_compact.reader import LogReader
 from dsh_compact.session import Session
 from dsh_compact.surface import Surface
 
@@ -21,6 +23,45 @@ _PIECE_BYTES: Final = 1 << 20
 
 _DIGEST_BYTES: Final = 16
 """Enough that nobody finds another history with the same digest by chance or by trying."""
+
+
+class Standing:
+    """A session as it stands, in copies that nobody else holds: what comes behind can be folded
+    onto it from the file, without reading anew what stood there.
+
+    Whoever uses it must know that nobody has changed the file before its end (see
+    `WritableSession.mark`). It proves no retry.
+    """
+
+    __slots__ = ("_format", "_surface", "end_bytes", "events", "generation", "path")
+
+    def __init__(self, session: Session) -> None:
+        """Remembers where the session stands."""
+        self.path: Final = session.path
+        self.events = session.events
+        self.end_bytes = session.size_bytes
+        self.generation = session.replace_generation
+        self._format: Final = session.format
+        self._surface = session.surface.twin()
+
+    def follow(self) -> None:
+        """Folds what the file holds behind `end_bytes`, every byte of it checked.
+
+        Raises `RuleBroken` where it does not follow.
+        """
+        scanner = Scanner(self._format, strict=True)
+        scanner.next_seq = self.events
+        with LogReader(self.path) as reader:
+            reader.end_bytes = self.end_bytes
+            for run in reader.runs():
+                for event in scanner.scan(*run):
+                    if isinstance(event, SurfaceChange):
+                        self._surface = self._surface.extend(
+                            event, lambda node: identity_of(reader.read(node.place))
+                        )
+            self.end_bytes = reader.end_bytes
+        self.events = scanner.next_seq
+        self.generation = self._surface.replace_generation
 
 
 class Glance:

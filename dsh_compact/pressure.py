@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from dsh_compact.backends import Backend, Claim
-from dsh_compact.backends.running import Ran, Runner, run_here
-from dsh_compact.errors import BackendFailed, DshcError, LogError
-from dsh_compact.ledger import Glance, Reading
+from dsh_compact.backends.running import Ran, Runner, run_here, stays_here
+from dsh_compact.errors import BackendFailed, DshcError, LogError, RuleBroken
+from dsh_compact.ledger import Glance, Reading, Standing
 from dsh_compact.measurement import window_of
 from dsh_compact.meter import Pressure
 from dsh_compact.planning import Item
@@ -167,7 +167,8 @@ def _run(
     idle = bench.why_idle()
     if idle:
         return Outcome(acted=False, reason=idle, before=before, after=before, budgets=allowed)
-    evidence = _Evidence(session) if is_real else None
+    here = stays_here(wishes.run, backend)
+    evidence = _Evidence(session, writes_here=here) if is_real else None
     ran = wishes.run(backend, bench, wishes.timeout_seconds)
     error = _error_of(backend, ran, wishes.timeout_seconds)
     try:
@@ -242,20 +243,46 @@ def _goal(before: Size, allowed: Budgets | None) -> Callable[[Pressure], bool] |
 
 
 class _Evidence:
-    """The file as it is before an attempt, and what it says afterwards."""
+    """The file as it is before an attempt, and what it says afterwards.
 
-    def __init__(self, session: WritableSession) -> None:
+    Where all writing goes through our session, the log is marked: as long as the mark holds, what
+    stood there stands, and only what came behind is folded once more. Where another process writes
+    under our lock, or a file system keeps no mark, the whole file is read before and after.
+    """
+
+    def __init__(self, session: WritableSession, *, writes_here: bool) -> None:
         self._session = session
+        self._standing = Standing(session) if writes_here and session.mark() else None
         self._generation_before = session.replace_generation
-        self._glance = Glance(session.path, session.size_bytes)
-        self._stamp = _stamp(session.path)
+        if self._standing is None:
+            self._glance = Glance(session.path, session.size_bytes)
+            self._stamp = _stamp(session.path)
 
     def settle(self) -> None:
         """Brings the session into step with the file, which is right.
 
-        Where nobody has touched the file and memory claims nothing new, it is not read again.
-        Raises `LogError` and its kin where the file cannot be folded any more, or was rewritten.
+        Raises `LogError` and its kin where the file cannot be folded any more, or where what it
+        said before may have been changed.
         """
+        if self._standing is None:
+            self._compare_files()
+        else:
+            self._follow(self._standing)
+
+    def _follow(self, standing: Standing) -> None:
+        session = self._session
+        if not session.is_as_marked:
+            session.resync()
+            raise self._changed("somebody else wrote to the log during the attempt")
+        try:
+            standing.follow()
+        except RuleBroken:
+            session.resync()  # which tells what is wrong, and where
+        remembered = (session.events, session.replace_generation, session.size_bytes)
+        if remembered != (standing.events, standing.generation, standing.end_bytes):
+            session.resync()
+
+    def _compare_files(self) -> None:
         session, now = self._session, _stamp(self._session.path)
         if now == self._stamp and session.replace_generation == self._generation_before:
             return
@@ -265,11 +292,14 @@ class _Evidence:
         if remembered != ends or now is None or now[1] != reading.end_bytes:
             session.resync()
         if not reading.continues(self._glance):
-            raise LogError(
-                session.path,
-                "what the log said before the attempt was changed: what it says now proves nothing",
-                remedy="see who rewrites it",
-            )
+            raise self._changed("what the log said before the attempt was changed")
+
+    def _changed(self, what: str) -> LogError:
+        return LogError(
+            self._session.path,
+            f"{what}: what it says now proves nothing",
+            remedy="see who rewrites it",
+        )
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:

@@ -108,8 +108,9 @@ class Session:
         self._headers: dict[int, Header] = {}
         self._reader = LogReader(path)
         self._scanner: Scanner | None = None
+        self.header: SessionHeader  # the log's first record, known before anything else
         try:
-            self.header: SessionHeader = self._fold()
+            self._fold()
             self._note_torn_tail()
         except BaseException:
             self._reader.close()
@@ -248,30 +249,24 @@ class Session:
         self._fold()
         return self.events - before
 
-    def _fold(self) -> SessionHeader:
-        header: SessionHeader | None = getattr(self, "header", None)
+    def _fold(self) -> None:
         try:
             for run in self._reader.runs():
-                if self._scanner is None:
-                    header, rest = self._begin(run)
-                    self._take(rest)
-                else:
-                    self._take(run)
+                self._take(run if self._scanner is not None else self._begin(run))
                 if self.stopped:
                     break
         except RuleBroken as fault:
             raise self._damaged(fault) from None
-        if header is None:
+        if self._scanner is None:
             raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
         self._reader.mark_end()
-        return header
 
-    def _begin(self, run: Run) -> tuple[SessionHeader, Run]:
+    def _begin(self, run: Run) -> Run:
         end = run.data.index(b"\n") + 1
-        header = decode_header(bytes(run.data[: end - 1]))
-        self._scanner = Scanner(header.version, self._wanted, strict=self._strict)
+        self.header = decode_header(bytes(run.data[: end - 1]))
+        self._scanner = Scanner(self.header.version, self._wanted, strict=self._strict)
         rest = bytes(run.data[end : run.size_bytes])
-        return header, Run(rest, len(rest), run.frame_bytes, run.start_bytes + end)
+        return Run(rest, len(rest), run.frame_bytes, run.start_bytes + end)
 
     def _take(self, run: Run) -> None:
         assert self._scanner is not None
@@ -419,6 +414,15 @@ class WritableSession(Session):
         self._headers.clear()
         self._fold()
         self._journal.start_at(self.size_bytes)
+
+    def mark(self) -> bool:
+        """From now on `is_as_marked` tells whether anybody else writes; False where it cannot."""
+        return self._journal.mark()
+
+    @property
+    def is_as_marked(self) -> bool:
+        """Whether the log holds what it held when it was marked, our own records behind it."""
+        return self._journal.is_as_marked
 
     def append(self, drafts: "Sequence[Draft]") -> tuple[int, ...]:
         """Puts records at the log's end, all or none, and returns their seqs.

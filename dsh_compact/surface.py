@@ -121,6 +121,10 @@ class Surface:
         first, last = self._ends(start_seq, end_seq, None)
         return self._cut(first, last)
 
+    def twin(self) -> "Surface":
+        """The same surface in an object of its own, which whoever holds this one cannot reach."""
+        return self._copy()
+
     # The one way in ------------------------------------------------------------------------------
 
     def extend(self, change: SurfaceChange, recall: Recall) -> "Surface":

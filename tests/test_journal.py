@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,14 @@ from failing_disk import FailingDisk
 
 from dsh_compact import frames
 from dsh_compact.errors import ForeignAppend, LogError, OwnedLog, UnreadableLog, WriteFailed
-from dsh_compact.journal import LOCK_NAME, Disk, Journal, replace_file, write_new_file
+from dsh_compact.journal import (
+    COMPARED_BYTES,
+    LOCK_NAME,
+    Disk,
+    Journal,
+    replace_file,
+    write_new_file,
+)
 
 HEADER = b'{"type":"session","version":4,"id":"s"}\n'
 FIRST = b'{"type":"a","seq":0}'
@@ -426,3 +435,74 @@ def test_a_log_that_grew_is_not_replaced(log: Path) -> None:
             journal.replace_with(str(fresh), str(backup))
     assert before == log.read_bytes()
     assert not backup.exists()
+
+
+# The mark
+
+
+def overwrite(log: Path) -> None:
+    """Other bytes of the same length, in the middle."""
+    with log.open("r+b") as other:
+        other.seek(10)
+        other.write(b"?")
+
+
+def grow(log: Path) -> None:
+    """A few bytes more."""
+    with log.open("ab") as other:
+        other.write(b"more")
+
+
+def swap(log: Path) -> None:
+    """Another file with the log's name and content, of the same time."""
+    twin = log.with_suffix(".twin")
+    shutil.copy2(log, twin)
+    twin.rename(log)
+
+
+def lose(log: Path) -> None:
+    """No file at all."""
+    log.unlink()
+
+
+@pytest.mark.parametrize("change", [overwrite, grow, swap, lose])
+@pytest.mark.parametrize("appends", [0, 1])
+def test_whoever_else_writes_breaks_the_mark(
+    change: Callable[[Path], None], appends: int, log: Path
+) -> None:
+    """At once behind our own write, too, where the system's clock has not moved on."""
+    with opened(log) as journal:
+        assert (False, True) == (journal.is_as_marked, journal.mark())
+        for _ in range(appends):
+            journal.append([SECOND])
+        before = journal.is_as_marked
+        change(log)
+        assert (True, False) == (before, journal.is_as_marked)
+
+
+def test_a_broken_mark_is_not_mended_by_our_own_writing(log: Path) -> None:
+    """What somebody wrote before our append, far from the end, is not forgotten with it."""
+    with log.open("ab") as file:
+        file.write(b" " * COMPARED_BYTES + b"\n")
+    with opened(log) as journal:
+        journal.mark()
+        overwrite(log)
+        journal.append([SECOND])
+        assert not journal.is_as_marked
+
+
+def refuse(fd: int, ns: tuple[int, int]) -> None:
+    """A file that is not ours, though we may write to it."""
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def test_a_file_system_without_such_times_keeps_no_mark(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seconds tell nothing; nor does a time that is not ours to set."""
+    real = os.utime
+    with opened(log) as journal:
+        monkeypatch.setattr(os, "utime", lambda fd, ns: real(fd, ns=(ns[0], ns[1] // 10**9)))
+        assert (False, False) == (journal.mark(), journal.is_as_marked)
+        monkeypatch.setattr(os, "utime", refuse)
+        assert (False, False) == (journal.mark(), journal.is_as_marked)

@@ -10,9 +10,9 @@ import pytest
 from running import LOGS
 from wilful import POLICY, Wilful, fold, prune, stuck
 
-from dsh_compact.errors import LogError
+from dsh_compact.errors import LogError, RuleBroken
 from dsh_compact.events import Failure
-from dsh_compact.ledger import Glance, Reading
+from dsh_compact.ledger import Glance, Reading, Standing
 from dsh_compact.recovery import OverflowPath
 from dsh_compact.session import open_session
 
@@ -149,3 +149,41 @@ def test_what_cannot_be_folded_is_an_error(spoil: Callable[[Path], None], log: P
 def test_a_reading_shows_what_it_is(log: Path) -> None:
     """In a debugger the generation and the path are seen."""
     assert f"<Reading generation 0 of {log}>" == repr(Reading(str(log)))
+
+
+# What comes behind
+
+
+@pytest.mark.parametrize("framed", [False, True], ids=["plain", "framed"])
+def test_what_comes_behind_is_folded_onto_what_stood_there(framed: bool, tmp_path: Path) -> None:
+    """Events, generation and end are those of the whole file, read anew."""
+    path = stuck().write(tmp_path / "session.jsonl", framed=framed)
+    with open_session(path) as session:
+        standing = Standing(session)
+        OverflowPath(Wilful([prune(), fold("so far")]), POLICY).on_request_error(session, FAILURE)
+        standing.follow()
+    whole = Reading(str(path))
+    assert (whole.events, whole.generation, whole.end_bytes) == (
+        standing.events,
+        standing.generation,
+        standing.end_bytes,
+    )
+    assert 4 == standing.generation
+
+
+def test_a_surface_that_is_patched_later_moves_nothing(log: Path) -> None:
+    """The surface is a copy that only the reading holds."""
+    with open_session(log) as session:
+        standing = Standing(session)
+        session.surface._generation += 7
+        standing.follow()
+    assert 0 == standing.generation
+
+
+def test_what_does_not_follow_is_told(log: Path) -> None:
+    """Every byte behind is checked."""
+    with open_session(log) as session:
+        standing = Standing(session)
+        append(log, b'{"type":"compaction/done","ok":true}\n')
+        with pytest.raises(RuleBroken):
+            standing.follow()

@@ -4,6 +4,7 @@ twice.
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
@@ -16,9 +17,12 @@ from running import LOGS
 
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.lookup import BUILT_IN, load
+from dsh_compact.backends.running import Runner, run_here, run_isolated
 from dsh_compact.backends.standard import Standard
+from dsh_compact.codec import encode
 from dsh_compact.codec.renumber import renumber
 from dsh_compact.errors import BackendFailed, DamagedLog, WriteFailed
+from dsh_compact.events import Text
 from dsh_compact.journal import Disk
 from dsh_compact.planning import Span
 from dsh_compact.policy import DEFAULT, Policy
@@ -287,11 +291,68 @@ def test_a_log_that_is_cut_under_its_hands(full: WritableSession) -> None:
     assert outcome.before is not None
 
 
-def test_a_rewritten_log_proves_nothing(full: WritableSession) -> None:
+@pytest.mark.parametrize(
+    ("runner", "words"), [(run_here, "somebody else wrote"), (run_isolated, "was changed")]
+)
+def test_a_rewritten_log_proves_nothing(runner: Runner, words: str, full: WritableSession) -> None:
     """The generation grew, but what the log said before is not what it said: that is the error."""
-    outcome = before_step(full, DEFAULT, load("rewriter", Extractive))
+    outcome = before_step(full, DEFAULT, load("rewriter", Extractive), Wishes(run=runner))
     assert not outcome.acted
-    assert "was changed" in str(outcome.error)
+    assert words in str(outcome.error)
+
+
+def append_behind(bench: Workbench) -> None:
+    """A record that folds, but not through the session."""
+    draft = encode.user_message([Text(text="me, too")], "0" * 36)
+    with open(bench.session.path, "ab") as log:
+        log.write(draft.line(bench.session.events, 0, 4) + b"\n")
+
+
+def touch(bench: Workbench) -> None:
+    """What every write does, at the least."""
+    os.utime(bench.session.path)
+
+
+def copy_over(bench: Workbench) -> None:
+    """The same bytes in another file."""
+    path = Path(bench.session.path)
+    shutil.copy(path, path.with_suffix(".new"))
+    path.with_suffix(".new").rename(path)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [append_behind, touch, copy_over],
+)
+def test_only_what_went_through_the_session_counts(
+    write: Callable[[Workbench], object], full: WritableSession
+) -> None:
+    """Where somebody else had the log in hand, what it says proves nothing, even what is right."""
+
+    def fold(bench: Workbench) -> object:
+        return (standard().compact(bench), write(bench))
+
+    outcome = before_step(full, DEFAULT, Raising(RuntimeError("late"), fold))
+    assert not outcome.acted
+    assert "somebody else wrote" in str(outcome.error)
+    assert generation_on_disk(full) == full.replace_generation == 1
+
+
+@pytest.mark.parametrize("name", ["standard", "rewriter", "forger", "lying"])
+def test_without_a_mark_the_whole_file_is_compared(
+    name: str, full: WritableSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that keeps no time of change to the nanosecond: the outcome is the same."""
+    real = os.utime
+
+    def coarse(path: int, ns: tuple[int, int]) -> None:
+        real(path, ns=(ns[0], ns[1] // 10**9 * 10**9))
+
+    monkeypatch.setattr(os, "utime", coarse)
+    outcome = before_step(full, DEFAULT, load(name, Extractive))
+    assert (name == "standard") == outcome.acted
+    assert (name == "rewriter") == ("was changed" in str(outcome.error))
+    assert generation_on_disk(full) == full.replace_generation
 
 
 def test_a_log_that_is_gone_when_the_step_begins(full: WritableSession) -> None:

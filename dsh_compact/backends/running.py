@@ -60,6 +60,11 @@ class Runner(Protocol):
         """One round; returns once the backend has, or may do nothing more."""
 
 
+def stays_here(run: Runner, backend: Backend) -> bool:
+    """Whether all that the backend writes goes through our own session."""
+    return run is run_here and not getattr(backend, "needs_isolation", False)
+
+
 def run_here(
     backend: Backend,
     bench: Workbench,
