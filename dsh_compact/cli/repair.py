@@ -6,13 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from dsh_compact.cli import io, options
+from dsh_compact.cli.findings import finding_json
 from dsh_compact.errors import UsageError
 from dsh_compact.journal import refuse_special_file
 from dsh_compact.reader import find_log
 from dsh_compact.repair import Repair, repair
 from dsh_compact.repair.mender import Action
 from dsh_compact.report import repair as report
-from dsh_compact.verify.damage import Finding
 
 EXAMPLES = """
 dshc repair --dry-run session.v4.jsonl    what would be done, and whether it suffices
@@ -73,8 +73,8 @@ def _json(done: Repair, *, dry_run: bool) -> dict[str, Any]:
         "set_aside": done.set_aside,
         "actions": [_action(action) for action in done.actions],
         "untold": done.untold,
-        "findings_before": [_finding(finding) for finding in done.before.findings],
-        "findings": [_finding(finding) for finding in done.after.findings],
+        "findings_before": [finding_json(finding) for finding in done.before.findings],
+        "findings": [finding_json(finding) for finding in done.after.findings],
     }
 
 
@@ -85,17 +85,4 @@ def _action(action: Action) -> dict[str, Any]:
         "seq": action.seq,
         "what": action.what,
         "set_aside": action.is_aside,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "code": finding.code,
-        "line": finding.line,
-        "seq": finding.seq,
-        "byte": finding.byte,
-        "message": finding.message,
-        "consequence": finding.consequence,
-        "severity": finding.severity,
-        "repairable": finding.repairable,
     }

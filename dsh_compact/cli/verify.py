@@ -8,11 +8,11 @@ import typer
 from msgspec import Struct
 
 from dsh_compact.cli import io, options
+from dsh_compact.cli.findings import finding_json
 from dsh_compact.errors import DshcError
 from dsh_compact.reader import find_logs
 from dsh_compact.report import verify as report
 from dsh_compact.verify import Report, verify
-from dsh_compact.verify.damage import Finding
 
 EXAMPLES = """
 dshc verify session.v4.jsonl            every finding: place, code, consequence
@@ -121,18 +121,4 @@ def _plain(outcome: report.Outcome, strict: bool) -> dict[str, Any]:
         "findings": [finding_json(finding) for finding in findings],
         "warnings": [] if strict else [finding_json(finding) for finding in outcome.warnings],
         "untold": outcome.untold,
-    }
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding under its fixed names."""
-    return {
-        "code": finding.code,
-        "line": finding.line,
-        "seq": finding.seq,
-        "byte": finding.byte,
-        "message": finding.message,
-        "consequence": finding.consequence,
-        "severity": finding.severity,
-        "repairable": finding.repairable,
     }
