@@ -786,7 +786,7 @@ def test_a_file_says_how_large_the_summarizers_window_is(protocol: Protocol, log
     """No request is larger than it: a span that would be goes in parts."""
     largest = []
     for settings in ("", "summarizer_window_tokens = 3000"):
-        log = shutil.copy(logs / "v4-stuck.jsonl", logs / f"{len(largest)}.jsonl")
+        log = Path(shutil.copy(logs / "v4-stuck.jsonl", logs / f"{len(largest)}.jsonl"))
         with Endpoint(Streamed(protocol.answer(SUMMARY))) as server:
             done = compact_by_file(log, server, protocol, settings)
         assert 0 == done.code, done.err
@@ -825,7 +825,7 @@ def test_a_file_says_whether_reasoning_is_sent(logs: Path) -> None:
     """Only an OpenAI-compatible endpoint has a place for it, and only some want it."""
     thought = []
     for word in ("true", "false"):
-        log = shutil.copy(logs / "v4-stuck.jsonl", logs / f"{word}.jsonl")
+        log = Path(shutil.copy(logs / "v4-stuck.jsonl", logs / f"{word}.jsonl"))
         with Endpoint(Streamed(openai_answer(SUMMARY))) as server:
             settings = f"summarizer_sends_reasoning = {word}"
             done = compact_by_file(log, server, PROTOCOLS[0], settings)
