@@ -88,9 +88,7 @@ class Policy(Struct, frozen=True, kw_only=True):
                 raise PolicyWrong(key, "a window of 0 tokens holds no request")
         if self.summarizer_timeout_seconds is not None:
             _check_seconds("summarizer_timeout_seconds", self.summarizer_timeout_seconds)
-        if not isinstance(self.summarizer_sends_reasoning, bool):
-            problem = f"{self.summarizer_sends_reasoning!r} is neither true nor false"
-            raise PolicyWrong("summarizer_sends_reasoning", problem)
+        _check_switch("summarizer_sends_reasoning", self.summarizer_sends_reasoning)
         self._check_tail()
         self._check_prune()
 
@@ -182,6 +180,11 @@ def _check_seconds(key: str, value: float) -> None:
         raise PolicyWrong(key, f"{value!r} is no number")
     if not 0 < value <= MOST_SECONDS:  # nan is neither
         raise PolicyWrong(key, f"{value} is not above 0 and at most {MOST_SECONDS:.0f}")
+
+
+def _check_switch(key: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise PolicyWrong(key, f"{value!r} is neither true nor false")
 
 
 def _check_count(key: str, value: int, most: int) -> None:

@@ -784,7 +784,7 @@ def compact_by_file(log: Path, server: Endpoint, protocol: Protocol, settings: s
 
 def test_a_file_says_how_large_the_summarizers_window_is(protocol: Protocol, logs: Path) -> None:
     """No request is larger than it: a span that would be goes in parts."""
-    largest = []
+    largest: list[int] = []
     for settings in ("", "summarizer_window_tokens = 3000"):
         log = Path(shutil.copy(logs / "v4-stuck.jsonl", logs / f"{len(largest)}.jsonl"))
         with Endpoint(Streamed(protocol.answer(SUMMARY))) as server:
