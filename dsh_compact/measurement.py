@@ -6,6 +6,7 @@ Values in, values out: it reads nodes through the session, and knows no terminal
 configuration.
 """
 
+from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -19,8 +20,9 @@ from dsh_compact.tokenizers import Progress, Tokenizer
 
 WindowSource: TypeAlias = Literal["flag", "provider", "log", "catalog"]
 
-SLICE_NODES = 256
-"""Messages whose texts are in memory at once while they are counted exactly."""
+SLICE_TOKENS = 1_000_000
+"""By the estimate, what is in memory at once while it is counted exactly: 4 MB of text, and enough
+to keep every thread busy."""
 
 
 class Window(Struct, frozen=True, kw_only=True):
@@ -170,10 +172,9 @@ def count_exactly(
     from dsh_compact.tokenizers.conversation import header_pieces, pieces
     from dsh_compact.tokenizers.framing import count_request, estimate_error
 
-    nodes = tuple(session.surface)
     counted = 0
-    for start in range(0, len(nodes), SLICE_NODES):
-        messages = [pieces(session.message(node)) for node in nodes[start:][:SLICE_NODES]]
+    for nodes in _slices(session):
+        messages = [pieces(session.message(node)) for node in nodes]
         counted += count_request(messages, (), tokenizer, progress).surface_tokens
     header = count_request((), header_pieces(pressure.header), tokenizer, progress)
     return ExactCount(
@@ -182,6 +183,19 @@ def count_exactly(
         header_tokens=header.header_tokens,
         estimate_error=estimate_error(pressure.surface_tokens, counted),
     )
+
+
+def _slices(session: Session) -> Iterator[list[Node]]:
+    """The surface's nodes in order, some at a time."""
+    taken, size_tokens = list[Node](), 0
+    for node in session.surface:
+        taken.append(node)
+        size_tokens += session.price(node)
+        if size_tokens >= SLICE_TOKENS:
+            yield taken
+            taken, size_tokens = [], 0
+    if taken:
+        yield taken
 
 
 def _is_over(pressure: Pressure, allowed: Budgets) -> bool:

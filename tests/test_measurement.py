@@ -166,8 +166,8 @@ def test_a_long_conversation_is_counted_in_slices(
     log = Conversation().user("a").note("b b b").note("c c c c c")
     counts = []
     with read_session(log.write(tmp_path / "log")) as session:
-        for slice_nodes in (1, 2, 256):
-            monkeypatch.setattr(measurement, "SLICE_NODES", slice_nodes)
+        for slice_tokens in (1, 12, 1_000):
+            monkeypatch.setattr(measurement, "SLICE_TOKENS", slice_tokens)
             exact = measure(session, tokenizer=load("o200k_base")).tokenizer
             assert exact is not None
             counts.append(exact.surface_tokens)

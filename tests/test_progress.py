@@ -73,6 +73,15 @@ def test_a_terminal_that_cannot_draw_is_left_alone() -> None:
     assert ("False True", "") == on_terminal(LONG_WORK.format(wait=1.1), TERM="dumb")
 
 
+def test_a_rough_total_is_a_percentage() -> None:
+    """Which never says that all is done, since nobody knows."""
+    code = LONG_WORK.format(wait=1.1).replace("progress.advance(3)", "progress.expect(100)")
+    code = code.replace("advance()", "advance(120)")
+    _, seen = on_terminal(code)
+    assert " 99%" in seen
+    assert "/" not in seen
+
+
 def test_printed_results_are_the_progress() -> None:
     """Where stdout is that terminal, too, a bar would stand among them; in a file it would not."""
     code = LONG_WORK.format(wait=1.1).replace(", 4)", ", 4, beside_output=True)")

@@ -1,11 +1,15 @@
 """From texts to requests: counts remembered, messages framed, blocks taken apart."""
 
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from running import LOGS
 
 from dsh_compact.events import Header, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from dsh_compact.tokenizers import Progress, Tokenizer, TokenizerUnavailable, load
@@ -36,6 +40,46 @@ class Words:
         if progress is not None:
             progress(sum(map(len, texts)))
         return [len(text.split()) for text in texts]
+
+
+COUNTED_TWICE: Final = """
+import sys
+from collections import Counter
+from dsh_compact.__main__ import main
+from dsh_compact.cli import many
+from dsh_compact.tokenizers.bytepair import BytePairTokenizer
+asked = Counter()
+count_many = BytePairTokenizer.count_many
+def noted(self, texts, progress=None):
+    asked.update(texts)
+    return count_many(self, texts, progress)
+BytePairTokenizer.count_many = noted
+many.HERE_SECONDS = 1_000  # so that this process hears of all
+code = main(sys.argv[1:])
+print(f"{code} {len(asked)} {max(asked.values())}", file=sys.stderr)
+"""
+"""Runs a command and tells its code, how many texts were counted, and how often at most."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["recover", "--json"],
+        ["recover", "--compare", "--json"],
+        ["conformance", "--json"],
+        ["measure", "--tokenizer", "o200k_base", LOGS],
+    ],
+    ids=["recover", "recover --compare", "conformance", "measure FOLDER"],
+)
+def test_a_command_counts_a_text_once(words: list[str | Path]) -> None:
+    """Whatever it is part of: each round's request, each discipline's copy, each log."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED_TWICE, *words], capture_output=True, text=True, check=False
+    )
+    code, texts, most = map(int, done.stderr.split()[-3:])
+    assert code in (0, 3, 4)
+    assert texts > 10
+    assert 1 == most
 
 
 # The cache ----------------------------------------------------------------------------------------

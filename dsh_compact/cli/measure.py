@@ -3,7 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from functools import cache, partial
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from msgspec import Struct, to_builtins
@@ -16,6 +16,10 @@ from dsh_compact.policy import Policy
 from dsh_compact.reader import find_logs
 from dsh_compact.report import measure as report
 from dsh_compact.session import Session, read_session
+from dsh_compact.tokens import UNITS_PER_TOKEN
+
+if TYPE_CHECKING:
+    from dsh_compact.cli.progress import Progress
 
 EXAMPLES = """
 dshc measure session.v4.jsonl                    the bar, its parts, where the total comes from
@@ -136,14 +140,17 @@ def _one(path: str, wishes: Wishes) -> Measured:
     from dsh_compact.cli.progress import Progress
 
     with Progress(f"counting with {wishes.tokenizer}") as bar:
-        return _measured(path, wishes, bar.advance)
+        return _measured(path, wishes, bar)
 
 
-def _measured(path: str, wishes: Wishes, progress: tokenizers.Progress | None = None) -> Measured:
+def _measured(path: str, wishes: Wishes, bar: "Progress | None" = None) -> Measured:
     name = wishes.tokenizer
     tokenizer = None if name is None else _tokenizer(name, alone=wishes.alone)
     with read_session(path, strict=wishes.strict) as session:
         policy = _policy(session, wishes.window_tokens)
+        if bar is not None:
+            bar.expect(session.pressure().surface_tokens * UNITS_PER_TOKEN)
+        progress = None if bar is None else bar.advance
         found = measure(session, policy, tokenizer=tokenizer, progress=progress)
         return Measured(outcome=found, notices=(*session.notices, *_notices(found)))
 

@@ -42,6 +42,7 @@ class Progress:
     ) -> None:
         self._label = safe(label)
         self._total = total
+        self._is_rough = False
         self._done = 0
         self._due_seconds = monotonic() + PATIENCE_SECONDS
         self._wanted = _can_draw() and not (beside_output and io.is_terminal(sys.stdout))
@@ -60,6 +61,13 @@ class Progress:
         if self._bar:
             self._bar.stop()
 
+    def expect(self, total: int) -> None:
+        """Say, before the first `advance`, how much there will be, roughly: a percentage is shown.
+
+        Nobody is told more than 99 % as long as there is work.
+        """
+        self._total, self._is_rough = total, True
+
     def advance(self, count: int = 1) -> None:
         """Report that `count` more is done."""
         self._done += count
@@ -69,14 +77,14 @@ class Progress:
             self._show()
         assert self._bar is not None
         assert self._task is not None
-        self._bar.update(self._task, completed=self._done, refresh=True)
+        self._bar.update(self._task, completed=self._shown(), refresh=True)
         self._due_seconds = monotonic() + REDRAW_SECONDS
 
     def _show(self) -> None:
         from rich import progress
         from rich.console import Console
 
-        amount = progress.MofNCompleteColumn()
+        amount = progress.TaskProgressColumn() if self._is_rough else progress.MofNCompleteColumn()
         label = progress.TextColumn("{task.description}", markup=False)
         self._bar = progress.Progress(
             label,
@@ -86,8 +94,13 @@ class Progress:
             transient=True,
             auto_refresh=False,
         )
-        self._task = self._bar.add_task(self._label, total=self._total, completed=self._done)
+        self._task = self._bar.add_task(self._label, total=self._total, completed=self._shown())
         self._bar.start()
+
+    def _shown(self) -> int:
+        if self._total is None or not self._is_rough:
+            return self._done
+        return min(self._done, self._total * 99 // 100)
 
 
 def _can_draw() -> bool:

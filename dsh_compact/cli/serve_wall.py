@@ -60,12 +60,13 @@ def command(
 
 
 def _made(limit: int, port: int, like: str | None, tokenizer: str, *, is_silent: bool) -> Any:
+    from dsh_compact.tokenizers.cache import CountCache
     from dsh_compact.wall.server import HOST, WallServer
 
     try:
         return WallServer(
             limit,
-            tokenizers.load(tokenizer),
+            CountCache(tokenizers.load(tokenizer)),  # an agent sends it all again each time
             like=like,
             is_silent=is_silent,
             port=port,
