@@ -25,6 +25,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Refuse cases without an order: processes that share the suite must agree on what it is."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        if isinstance(mark.args[1], set | frozenset):
+            raise pytest.UsageError(f"{metafunc.definition.nodeid}: a set of cases has no order")
+
+
 @pytest.fixture(autouse=True)
 def _no_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [*os.environ]:
