@@ -38,8 +38,6 @@ is the only module that writes to either. Text from a log passes `report.termina
 into a string.
 '''
 
-from pathlib import Path
-
 COMMANDS: dict[str, dict[str, str]] = {
     "Look": {
         "measure": "How full is the window: tokens, threshold, pressure.",
@@ -74,9 +72,5 @@ def module_name(command: str) -> str:
 
 
 def names() -> list[str]:
-    """Return the commands in the order of the table: those whose file exists.
-
-    The table may name what is still to come.
-    """
-    there = {file.stem for folder in __path__ for file in Path(folder).glob("*.py")}
-    return [name for rows in COMMANDS.values() for name in rows if name.replace("-", "_") in there]
+    """Return the commands in the order of the table."""
+    return [name for rows in COMMANDS.values() for name in rows]

@@ -13,10 +13,13 @@ noticed. What such a record ought to hold is not asked in either (`verify` does)
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
+
+from msgspec import Struct
 
 from dsh_compact.codec import wire
 from dsh_compact.codec.decode import decode
+from dsh_compact.codec.light import LIGHTS, SURFACE_OP, Light
 from dsh_compact.codec.types import KNOWN_TYPES, SURFACE_KINDS
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import (
@@ -46,22 +49,6 @@ _HEAD: Final = re.compile(
 )
 """The usual layout: type, seq, time, data, and whatever belongs to the surface behind the data."""
 
-_STEP: Final = re.compile(rb'"turn":([0-9]{1,15}),"step":([0-9]{1,15})\}\}\n')
-"""The whole rest of a usual line that speaks of a step alone."""
-
-_TURN_END: Final = re.compile(
-    rb'\{"type":"turn/end","seq":[0-9]{1,15},"time":([0-9]{1,15}),"data":'
-    rb'\{"turn":([0-9]{1,15}),"reason":\{"kind":"([a-z-]{1,20})"\}\}\}\n'
-)
-"""The whole line of a turn that did not fail."""
-
-_PRUNE: Final = re.compile(
-    rb'\{"type":"compaction/prune","seq":[0-9]{1,15},"time":([0-9]{1,15}),"data":'
-    rb'\{"shadowedRange":\{"start":([0-9]{1,15}),"end":([0-9]{1,15})\},'
-    rb'"shadowedSeqs":\[([0-9]{1,15})\],"shadowedTokenCount":([0-9]{1,15})\}\}\n'
-)
-"""The whole line of a prune, which names one result."""
-
 _ROW: Final = (
     rb'\{"type":"(?:text|reasoning|tool-call)-chunks","seq0":([0-9]{1,15}),"time0":[0-9]{1,15},'
     rb'"data":\{"turn":[0-9]{1,9},"step":[0-9]{1,9},"index":[0-9]{1,9},"dt":\['
@@ -72,7 +59,6 @@ _PIECES: Final = rb'\],(?:"id":"[^"\\]*",)?(?:"name":"[^"\\]*",)?"(?:texts|args)
 _ROW_END: Final = b'"]}}'
 _BETWEEN_PIECES: Final = b'","'
 
-_SURFACE_OP: Final = b'"surfaceOp"'
 _APPENDED: Final = b',"surfaceOp":"append"}'
 _FAILURE: Final = b'"failure"'
 _BRACE: Final = ord("}")
@@ -94,11 +80,11 @@ _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
 }
 
 
-Light: TypeAlias = Callable[[bytes | bytearray, "re.Match[bytes]", int, int, Place], Event | None]
-"""Tells an event from a usual line's layout: data, head, seq, end, place; None where it cannot."""
+EVERY: Final = frozenset(_TYPES)
+"""All classes of events that a scanner can be asked for."""
 
 
-class _Actions(NamedTuple):
+class _Actions(Struct, frozen=True):
     """What to do with a line of the usual layout, by its type; all others are decoded.
 
     `kinds` are the surface's events. `skipped` is of no interest where it does not claim to change
@@ -113,62 +99,11 @@ class _Actions(NamedTuple):
 
 def _actions(version: int, wanted: frozenset[type[Any]]) -> _Actions:
     kinds = {name.encode(): kind for name, kind in SURFACE_KINDS[version].items()}
-    lights = {_TYPES[event][0].encode(): _LIGHTS[event] for event in _LIGHTS.keys() & wanted}
+    lights = {_TYPES[event][0].encode(): LIGHTS[event] for event in LIGHTS.keys() & wanted}
     read = {name.encode() for event in wanted for name in _TYPES[event]}
     known = {name.encode() for name in KNOWN_TYPES[version]}
     marks = {b"assistant/chunk": _FAILURE} if RequestFailed in wanted and version == 0 else {}
     return _Actions(kinds, frozenset((known - read - kinds.keys()) | marks.keys()), marks, lights)
-
-
-def _step_start(
-    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, _place: Place
-) -> Event | None:
-    found = _STEP.match(data, head.end(), end + 1)
-    return None if found is None else StepStart(seq, int(found[1]), int(found[2]))
-
-
-def _request_header(
-    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, place: Place
-) -> Event | None:
-    return None if data.find(_SURFACE_OP, head.end(), end) >= 0 else RequestHeader(seq, place)
-
-
-def _turn_end(
-    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, _place: Place
-) -> Event | None:
-    found = _TURN_END.match(data, head.start(), end + 1)
-    if found is None:
-        return None
-    time, turn, reason = found.groups()
-    return TurnEnd(seq=seq, time_ms=int(time), turn=int(turn), reason=reason.decode("ascii"))
-
-
-def _compaction_prune(
-    data: bytes | bytearray, head: "re.Match[bytes]", seq: int, end: int, _place: Place
-) -> Event | None:
-    found = _PRUNE.match(data, head.start(), end + 1)
-    if found is None:
-        return None
-    time, start, last, shadowed, tokens = map(int, found.groups())
-    return CompactionPrune(
-        seq=seq,
-        time_ms=time,
-        start_seq=start,
-        end_seq=last,
-        shadowed_seqs=(shadowed,),
-        shadowed_tokens=tokens,
-    )
-
-
-EVERY: Final = frozenset(_TYPES)
-"""All classes of events that a scanner can be asked for."""
-
-_LIGHTS: Final[dict[type[Any], Light]] = {
-    StepStart: _step_start,
-    RequestHeader: _request_header,
-    TurnEnd: _turn_end,
-    CompactionPrune: _compaction_prune,
-}
 
 
 def _head_of_json(data: bytes | bytearray, at: int) -> "re.Match[bytes] | None":
@@ -250,7 +185,8 @@ class Scanner:
         found: list[Event] = []
         head = self._glance(data, size_bytes)
         find, endswith, has_rows = data.find, data.endswith, self._version == 0
-        kinds, skipped, marks, _ = self._actions
+        actions = self._actions
+        kinds, skipped, marks = actions.kinds, actions.skipped, actions.marks
         at = lines = 0
         seq = self.next_seq
         try:
@@ -272,7 +208,7 @@ class Scanner:
                     elif (
                         name in skipped
                         and data[end - 1] == _BRACE
-                        and find(_SURFACE_OP, at, end) < 0
+                        and find(SURFACE_OP, at, end) < 0
                         and (name not in marks or find(marks[name], at, end) < 0)
                     ):
                         seq += 1
@@ -314,7 +250,7 @@ class Scanner:
         """Appends the line's event where it is wanted; returns the seq that must come next."""
         if glance is not None:
             light = self._actions.lights.get(glance[1])
-            if light is not None and (event := light(data, glance, seq, end, place)):
+            if light is not None and (event := light(data, glance.start(), end, seq, place)):
                 found.append(event)
                 return seq + 1
         return self._decode(bytes(data[at:end]), seq, place, found)

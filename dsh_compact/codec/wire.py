@@ -18,7 +18,8 @@ from dsh_compact.errors import Damage, RuleBroken
 
 Shape = TypeVar("Shape")
 
-LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE: Final = "[\ud800-\udfff]"
+"""Compiled where it is met, which most logs never make necessary."""
 
 
 class Record(Struct, rename="camel"):
@@ -265,7 +266,7 @@ def _without_odd_keys(value: Any) -> Any:
         return [_without_odd_keys(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {k: _without_odd_keys(v) for k, v in value.items() if not LONE_SURROGATE.search(k)}
+    return {k: _without_odd_keys(v) for k, v in value.items() if not re.search(_LONE_SURROGATE, k)}
 
 
 def _keep_raw(value: Any, shape: type[Any]) -> Any:
@@ -390,7 +391,7 @@ def _dump_with_surrogates(value: Any) -> bytes:
         return name
 
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=mark)
-    line = LONE_SURROGATE.sub(_escape, text).encode()
+    line = re.sub(_LONE_SURROGATE, _escape, text).encode()
     return re.sub(rb'"([0-9a-f-]{36})"', lambda found: fragments.get(found[1], found[0]), line)
 
 
