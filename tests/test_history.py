@@ -290,7 +290,7 @@ def test_a_story_read_in_pieces_is_the_whole_story(
 def test_the_story_is_a_table(logs: Path) -> None:
     """One row each, and totals below."""
     done = dshc("history", logs / "v4-prune-then-failed-summary.jsonl")
-    rows = [row.split() for row in done.out.splitlines()[3:12]]
+    rows = [row.split() for row in done.out.splitlines()[4:13]]
     kinds = ["refused", "prune", "prune", "failed", "answered", "refused", "prune", "failed"]
     assert (0, "") == (done.code, done.err)
     assert [*kinds, "answered"] == [next(word for word in row if word.isalpha()) for row in rows]

@@ -133,7 +133,7 @@ def test_many_logs_are_a_table_worst_first(logs: Path) -> None:
 
 
 def test_a_log_that_cannot_be_read_is_a_row(logs: Path) -> None:
-    """With its error, at the end; the others are measured, and the exit code is 4."""
+    """At the end, its error below; the others are measured, and the exit code is 4."""
     broken = logs / "v4-broken.jsonl"
     broken.write_bytes((logs / "v4-stuck.jsonl").read_bytes() + b"nonsense\n")
     paths = [logs / "v4-overflow.jsonl", broken, logs / "nowhere"]
@@ -141,7 +141,10 @@ def test_a_log_that_cannot_be_read_is_a_row(logs: Path) -> None:
     assert 4 == done.code
     rows = done.out.splitlines()
     assert [False, True, True] == [row.endswith("unreadable") for row in rows[1:4]]
-    assert rows[-1].endswith("0 over, 2 unreadable")
+    assert rows[5].endswith("0 over, 2 unreadable")
+    assert [True, True] == [
+        row.startswith(f"{path}: ") for row, path in zip(rows[7:], paths[:0:-1], strict=True)
+    ]
     found = dshc("measure", *paths, "--json").json["logs"]
     assert [None, str, str] == [type(log["error"]) if "error" in log else None for log in found]
     assert {"log", "error"} == set(found[1])
@@ -196,7 +199,7 @@ def test_a_narrow_terminal_keeps_what_matters(logs: Path) -> None:
         done = dshc("measure", logs, env={"COLUMNS": str(columns)})
         assert all(len(row) <= columns for row in done.out.splitlines())
         assert "140%" in done.out
-        one = dshc("measure", logs / "v4-stuck.jsonl", env={"COLUMNS": str(columns)})
+        one = dshc("measure", "v4-stuck.jsonl", cwd=logs, env={"COLUMNS": str(columns)})
         assert all(len(row) <= columns for row in one.out.splitlines())
 
 

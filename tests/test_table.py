@@ -66,6 +66,15 @@ b.jsonl            7"""
     assert "log\na-r…\nb.j…" == table(COLUMNS, ROWS, width=4)
 
 
+def test_a_column_may_keep_more_and_its_end() -> None:
+    """A path keeps so much of its end that it tells one log from the other; else columns leave."""
+    path = Column(name="log", shrinks=True, importance=3, least_cells=12, keeps="end")
+    columns = (path, *COLUMNS[1:])
+    assert "…-name.jsonl   1,200  wide" == table(columns, ROWS, width=28).split("\n")[1]
+    assert "…er-long-name.jsonl   1,200" == table(columns, ROWS, width=27).split("\n")[1]
+    assert "log\n…ame.jsonl\nb.jsonl" == table(columns, ROWS, width=10)
+
+
 def test_of_equally_important_columns_the_rightmost_leaves() -> None:
     """What stands first is read first, so it stays longest."""
     columns = [Column(name=name) for name in ("aaaa", "bbbb", "cccc")]

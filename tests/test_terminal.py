@@ -1,5 +1,6 @@
 """Foreign text is shown, never obeyed, and takes no more room than it may."""
 
+import re
 import sys
 import unicodedata
 from typing import Final
@@ -9,10 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len, get_character_cell_size
 
-from dsh_compact.report.terminal import cells, clip, fold, safe, safe_block, styled
+from dsh_compact.report.terminal import (
+    Style,
+    cells,
+    clip,
+    clip_start,
+    fit,
+    fold,
+    safe,
+    safe_block,
+    styled,
+)
 
 ANY_TEXT: Final = st.text(st.characters(codec=None, categories=None), max_size=60)
 """All of Unicode, lone surrogates too."""
+
+SGR: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""The beginning or the end of a style."""
 
 
 # Safe text ----------------------------------------------------------------------------------------
@@ -97,6 +111,24 @@ def test_a_clipped_text_fits(shown: str, text: str, width: int) -> None:
     assert shown == clip(text, width)
 
 
+@pytest.mark.parametrize(
+    ("shown", "text", "width"),
+    [
+        ("abc", "abc", 3),
+        ("…cd", "abcd", 3),
+        ("…", "abcd", 1),
+        ("", "abcd", 0),
+        ("…本", "日本", 3),
+        ("…", "日本", 2),
+        ("…b", "日\u0301b", 2),
+        ("…", "e" + "\u0301" * 9, 1),
+    ],
+)
+def test_a_text_is_cut_at_its_start(shown: str, text: str, width: int) -> None:
+    """The end of a path tells more than its beginning; an accent without its letter goes, too."""
+    assert shown == clip_start(text, width)
+
+
 def test_no_character_is_taken_for_narrower_than_it_is() -> None:
     """What is known without asking rich's table is what the table says, or more."""
     every = map(chr, range(0x20, 0x10000))
@@ -106,9 +138,10 @@ def test_no_character_is_taken_for_narrower_than_it_is() -> None:
 @given(ANY_TEXT.map(safe), st.integers(0, 30))
 def test_no_text_is_wider_than_it_may_be(text: str, width: int) -> None:
     """Whatever the script, a clipped text takes at most its width, and a short one is untouched."""
-    clipped = clip(text, width)
-    assert cell_len(clipped) <= cells(clipped) <= width
-    assert (clipped == text) == (cells(text) <= width)
+    for cut in (clip, clip_start):
+        clipped = cut(text, width)
+        assert cell_len(clipped) <= cells(clipped) <= width
+        assert (clipped == text) == (cells(text) <= width)
 
 
 @pytest.mark.parametrize(
@@ -118,18 +151,51 @@ def test_no_text_is_wider_than_it_may_be(text: str, width: int) -> None:
         ("a sentence of\n  ours", "a sentence of ours", 13),
         ("  label  words\n  that go on", "  label  words that go on", 14),
         ("加工\n  完成", "加工 完成", 6),
-        ("a word that\n  overlooo…", "a word that overlooooooong", 11),
+        ('run\n"dshc verify a.jsonl"\n  at once', 'run "dshc verify a.jsonl" at once', 12),
+        ("a word that\noverlooooooong", "a word that overlooooooong", 11),
+        ("/a/path\n  wraps", "  /a/path wraps", 7),
+        ("  \x1b[31mred\x1b[0m\n\x1b[31m  words\x1b[0m", "\x1b[31m  red words\x1b[0m", 8),
+        ("\x1b[1mbold\x1b[0m and\n  so on", "\x1b[1mbold\x1b[0m and so on", 9),
     ],
 )
 def test_a_sentence_is_folded_at_its_spaces(shown: str, text: str, width: int) -> None:
-    """Further lines are indented, and nothing is lost but the end of an endless word."""
+    """Further lines are indented and keep their style; an endless word stands alone and whole."""
     assert shown == fold(text, width)
 
 
-@given(ANY_TEXT.map(safe), st.integers(0, 30))
-def test_a_folded_text_fits(text: str, width: int) -> None:
-    """No line is wider than it may be, and short words are all there, in their order."""
-    folded = fold(text, width)
-    assert all(cells(line) <= width for line in folded.split("\n"))
-    if all(cells(word) < width // 2 for word in text.split(" ")):
-        assert text.split() == folded.split()
+@pytest.mark.parametrize(
+    ("shown", "text", "width"),
+    [
+        ("fits\n  as it is", "fits\n  as it is", 10),
+        ("  label    words that\n           hang", "  label    words that hang", 22),
+        ("  label    words\n  that hang", "  label    words that hang", 17),
+        ("1,234 of\n  5,678\n  tokens", "1,234 of 5,678 tokens", 10),
+        ("    indented\n      words", "    indented words", 13),
+        ("  \x1b[2ma  b\x1b[0m\n\x1b[2m  c\x1b[0m", "\x1b[2m  a  b c\x1b[0m", 6),
+    ],
+)
+def test_a_line_is_folded_under_its_label(shown: str, text: str, width: int) -> None:
+    """Words behind a label hang under each other where there is room, else near the line's own
+    indent.
+    """
+    assert shown == fit(text, width)
+
+
+STYLES: Final = st.sampled_from(("red", "bold", "dim"))
+
+
+@given(st.lists(st.tuples(STYLES, ANY_TEXT.map(safe)), max_size=6), st.integers(1, 40))
+def test_a_folded_text_fits_and_loses_nothing(parts: list[tuple[Style, str]], width: int) -> None:
+    """A line is no wider than it may be or is a single word, and all words are there, in order; in
+    colour it is the same, and no line leaves its colour to the next.
+    """
+    plain = " ".join(text for _, text in parts)
+    folded = fit(plain, width)
+    for line in folded.split("\n"):
+        assert cells(line) <= width or " " not in line.strip(" ") or '"dshc ' in line
+    assert plain.replace(" ", "") == folded.replace(" ", "").replace("\n", "")
+    coloured = fit(" ".join(styled(text, style, color=True) for style, text in parts), width)
+    lines = SGR.sub("", coloured).split("\n")
+    assert [line.rstrip(" ") for line in folded.split("\n")] == [line.rstrip(" ") for line in lines]
+    for line in coloured.split("\n"):
+        assert not (codes := SGR.findall(line)) or "\x1b[0m" == codes[-1]

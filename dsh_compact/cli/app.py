@@ -62,7 +62,7 @@ class Helpful:
 
 def _show_help(ctx: Any, _: Any, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
-        io.emit_text(ctx.get_help())
+        io.emit_text(ctx.get_help(), verbatim=True)
         raise typer.Exit
 
 
@@ -210,7 +210,7 @@ def _show_completion(ctx: typer.Context, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
         from dsh_compact.cli import completion
 
-        io.emit_text(completion.script(ctx.meta.get(_SHELL)))
+        io.emit_text(completion.script(ctx.meta.get(_SHELL)), verbatim=True)
         raise typer.Exit
 
 

@@ -25,5 +25,5 @@ def command(json: options.Json = False) -> int:
         found = [to_builtins(entry) for entry in entries]
         io.emit_json({"schema": 1, "command": "backends", "log": None, "backends": found})
     else:
-        io.emit_text(report.text(entries, width=io.console_width(), color=io.use_color()))
+        io.emit_text(report.text(entries, color=io.use_color()))
     return 0

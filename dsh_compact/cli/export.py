@@ -50,7 +50,7 @@ def command(
             head = {"schema": 1, "command": "export", "log": session.path, "to": to.value}
             io.emit_json({**head, "conversation": written})
         elif isinstance(written, str):
-            io.emit_text(written.rstrip("\n"))
+            io.emit_text(written.rstrip("\n"), verbatim=True)
         else:
             io.emit_json(written)
     return 0

@@ -12,7 +12,7 @@ import sys
 from typing import Any, BinaryIO, Final, TextIO
 
 from dsh_compact.errors import UsageError
-from dsh_compact.report.terminal import safe_block
+from dsh_compact.report.terminal import fit, safe_block
 
 PLAIN_WIDTH: Final = 80
 """Columns where the terminal doesn't tell how wide it is."""
@@ -84,9 +84,15 @@ def _whole(source: BinaryIO, name: str) -> bytes:
     return b"".join(pieces)
 
 
-def emit_text(text: str) -> None:
-    """Write `text` and a line feed to stdout; raise `OutputFailed`, or BrokenPipeError."""
+def emit_text(text: str, *, verbatim: bool = False) -> None:
+    """Write `text` and a line feed to stdout; raise `OutputFailed`, or BrokenPipeError.
+
+    Lines that are wider than the terminal are folded, unless `verbatim` says that they are there to
+    be copied.
+    """
+    width = None if verbatim else console_width()
     with writing():
+        text = text if width is None else fit(text, width)
         sys.stdout.write(text + "\n")
 
 

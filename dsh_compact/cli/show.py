@@ -84,7 +84,7 @@ def _print(session: Session, look: report.Look) -> None:
     title = report.title(session.path, session.replace_generation, len(session.surface), tokens)
     io.emit_text(title)
     for node in session.surface:
-        io.emit_text("\n" + report.message(_shown(session, node), look))
+        io.emit_text("\n" + report.message(_shown(session, node), look), verbatim=look.full)
 
 
 def _shown(session: Session, node: Node) -> report.Shown:
@@ -115,7 +115,9 @@ def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: 
             rows = [
                 (one, None if one.mark == "kept" else _shown(session, one.node)) for one in found
             ]
-            io.emit_text(report.difference(session.path, ends, rows, _look(full=full)))
+            io.emit_text(
+                report.difference(session.path, ends, rows, _look(full=full)), verbatim=full
+            )
     return 0
 
 

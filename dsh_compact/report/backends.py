@@ -6,11 +6,11 @@ from typing import Final
 
 from dsh_compact.backends.lookup import Entry
 from dsh_compact.report.table import Column, table
-from dsh_compact.report.terminal import styled
+from dsh_compact.report.terminal import safe, styled
 
 _COLUMNS: Final = (
-    Column(name="name", importance=2),
-    Column(name="what it does", importance=1, shrinks=True),
+    Column(name="name"),
+    Column(name="what it does"),
 )
 
 HEADINGS: Final = {
@@ -20,10 +20,14 @@ HEADINGS: Final = {
 }
 
 
-def text(entries: Sequence[Entry], *, width: int | None = None, color: bool = False) -> str:
-    """The entries in their order, under the heading of their kind."""
-    rows = [(f"  {entry.name}", entry.sentence) for entry in entries]
-    lines = iter(table(_COLUMNS, rows, width=width, color=color).split("\n")[1:])
+LONGEST_SENTENCE: Final = 200
+"""Characters of what a package says about its backend."""
+
+
+def text(entries: Sequence[Entry], *, color: bool = False) -> str:
+    """The entries in their order, under the heading of their kind; a sentence is never cut off."""
+    rows = [(f"  {entry.name}", safe(entry.sentence, LONGEST_SENTENCE)) for entry in entries]
+    lines = iter(table(_COLUMNS, rows, color=color).split("\n")[1:])
     blocks = []
     for kind, group in groupby(entries, key=lambda entry: entry.kind):
         heading = styled(HEADINGS[kind], "bold", color=color)

@@ -14,7 +14,7 @@ from dsh_compact.events import SessionHeader
 from dsh_compact.planning import Item
 from dsh_compact.pressure import Outcome, Size
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, clip, fold, safe, styled
+from dsh_compact.report.terminal import Style, safe, styled
 
 if TYPE_CHECKING:
     from dsh_compact.summarizers.facts import FactsReport
@@ -92,9 +92,7 @@ def text(
     lines = [styled(_verdict(outcome, is_plan=is_plan), "bold", color=color)]
     if outcome.reason and not outcome.acted:
         lines.append(safe(outcome.reason, LONGEST_REASON))
-    if width is not None and not color:
-        lines = [fold(one, width) for one in lines]
-    blocks = ["\n".join([safe(log) if width is None else clip(safe(log), width), *lines])]
+    blocks = ["\n".join([safe(log), *lines])]
     if after.generation > before.generation:
         blocks += [
             _stretches(outcome, width=width, color=color),

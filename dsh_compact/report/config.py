@@ -6,7 +6,7 @@ from typing import Final
 from dsh_compact.config import KEYS, Kind, Resolved
 from dsh_compact.policy import Budgets
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, clip, safe, styled
+from dsh_compact.report.terminal import Style, safe, styled
 
 LONGEST_NAME: Final = 120
 """Characters of a model's name that are looked at: it is foreign text."""
@@ -55,7 +55,7 @@ def text(
     head += [f"not read because of it: {safe(path)}" for path in resolved.unread]
     rows = [_row(key, resolved) for key in KEYS]
     blocks = [
-        "\n".join(head if width is None or color else [clip(one, width) for one in head]),
+        "\n".join(head),
         table(_COLUMNS, rows, width=width, color=color),
     ]
     return "\n\n".join([*blocks, _budgets(allowed)])

@@ -16,7 +16,7 @@ from dsh_compact.history import (
     Unfinished,
 )
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import clip, fold, safe, styled
+from dsh_compact.report.terminal import clip, safe, styled
 
 LONGEST_TEXT: Final = 300
 """Characters of an error or a refusal that are looked at: the log has the rest."""
@@ -34,20 +34,13 @@ _COLUMNS: Final = (
 
 def text(history: History, *, width: int | None = None, color: bool = False) -> str:
     """The whole story: title, rows, what is unfinished, totals."""
-    words = [safe(history.log), f"format {history.format}", f"generation {history.generation}"]
-    lines = [" · ".join(words), ""]
+    lines = [safe(history.log), f"format {history.format} · generation {history.generation}", ""]
     if history.rows:
         lines += [rows_text(history.rows, width=width, color=color), ""]
     if history.unfinished is not None:
         lines.append(styled(_unfinished(history.unfinished), "yellow", color=color))
-    totals = _totals(history.totals)
-    lines.append(totals if width is None else fold(totals, width))
-    return "\n".join(lines if width is None or color else [clip_block(one, width) for one in lines])
-
-
-def clip_block(block: str, width: int) -> str:
-    """Every line of `block` cut to `width` cells."""
-    return "\n".join(clip(line, width) for line in block.split("\n"))
+    lines.append(_totals(history.totals))
+    return "\n".join(lines)
 
 
 def rows_text(rows: Sequence[Row], *, width: int | None = None, color: bool = False) -> str:

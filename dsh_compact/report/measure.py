@@ -13,13 +13,17 @@ from msgspec import Struct
 from dsh_compact.measurement import Measurement, WindowSource
 from dsh_compact.meter import BaselineKind
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, cells, clip, fold, safe, styled
+from dsh_compact.report.terminal import Style, clip, end_of, fold, safe, styled
 
 PLAIN_WIDTH: Final = 80
 LABEL_CELLS: Final = 11
 LONGEST_BAR: Final = 100
 SHORTEST_BAR: Final = 20
 """Cells of the bar: beyond the longest nothing gets clearer, below the shortest nothing is seen."""
+
+NUMBER_CELLS: Final = 12
+BESIDE_NUMBER_CELLS: Final = 31
+"""On a part's line: where there is room the numbers stand as far as that from the names."""
 
 MARK: Final = "┃"
 """Where the threshold lies on the bar."""
@@ -72,27 +76,24 @@ def text(measured: Measurement, *, width: int | None = None, color: bool = False
     lines = _title(measured, width)
     if measured.window_tokens:
         bar = _bar(measured, width or PLAIN_WIDTH, color=color)
-        verdict = _folded(f"  {_verdict(measured)}", width, indent=2)
+        verdict = f"  {_verdict(measured)}"
         style: Style = "red" if measured.over_threshold else "bold"
         lines += ["", f"  {bar}", styled(verdict, style, color=color)]
     lines += ["", *_parts(measured, width, color=color), ""]
-    return "\n".join([*lines, *(_folded(one, width, LABEL_CELLS) for one in _facts(measured))])
+    facts = _facts(measured)
+    return "\n".join([*lines, *(fold(one, width, LABEL_CELLS) if width else one for one in facts)])
 
 
 def _title(measured: Measurement, width: int | None) -> list[str]:
     words = [f"format {measured.format}", f"{measured.events:,} events"]
     words.append(f"generation {measured.generation}")
     if measured.model is not None:
-        words.append(safe(model_of(measured), LONGEST_NAME))
-    return [_cut(safe(measured.log), width), _cut(" · ".join(words), width)]
+        words.append(_cut(safe(model_of(measured), LONGEST_NAME), width and width - 2))
+    return [safe(measured.log), " · ".join(words)]
 
 
 def _cut(line: str, width: int | None) -> str:
     return line if width is None else clip(line, width)
-
-
-def _folded(line: str, width: int | None, indent: int) -> str:
-    return line if width is None else fold(line, width, indent)
 
 
 def model_of(measured: Measurement) -> str:
@@ -159,9 +160,10 @@ def _parts(measured: Measurement, width: int | None, *, color: bool) -> list[str
 
 
 def _part(part: Part, kind: str, width: int | None, *, color: bool) -> str:
-    left = None if width is None else width - 4
     glyph = styled(part.glyph, part.style, color=color)
-    return f"  {glyph} {_cut(f'{part.name:<16}{part.tokens:>12,}  {kind}', left)}"
+    room = NUMBER_CELLS if width is None else min(NUMBER_CELLS, width - BESIDE_NUMBER_CELLS)
+    facts = f"{part.name:<16}{f'{part.tokens:,}'.rjust(room)}  {kind}"
+    return f"  {glyph} {_cut(facts, width and width - 4)}"
 
 
 def _kind(measured: Measurement) -> str:
@@ -200,8 +202,11 @@ def _error(estimate_error: float | None) -> str:
 
 # Many logs ----------------------------------------------------------------------------------------
 
+LEAST_LOG_CELLS: Final = 16
+"""Of a log's path, from its end: less than that doesn't tell it from others."""
+
 _COLUMNS: Final = (
-    Column(name="log", importance=9, shrinks=True),
+    Column(name="log", importance=9, shrinks=True, least_cells=LEAST_LOG_CELLS, keeps="end"),
     Column(name="model", importance=2, shrinks=True),
     Column(name="events", align="right", importance=1),
     Column(name="gen", align="right", importance=3),
@@ -231,10 +236,12 @@ def _rank(outcome: Outcome) -> tuple[int, float, str]:
 
 
 def many(outcomes: Sequence[Outcome], *, width: int | None = None, color: bool = False) -> str:
-    """A table, worst first, a line of totals, and the errors of what could not be read."""
+    """A table, worst first, with a line of totals; below it why a log could not be read."""
     shown = in_order(outcomes)
     rows = [_row(outcome, width) for outcome in shown]
-    return table(_COLUMNS, rows, width=width, color=color, totals=_totals(shown))
+    found = table(_COLUMNS, rows, width=width, color=color, totals=_totals(shown))
+    reasons = [safe(one.error) for one in shown if isinstance(one, Failed)]
+    return "\n".join([found, "", *reasons] if reasons else [found])
 
 
 def judge(measured: Measurement) -> Judgement:
@@ -245,10 +252,9 @@ def judge(measured: Measurement) -> Judgement:
 
 
 def _row(outcome: Outcome, width: int | None) -> list[Cell]:
-    name = _end_of(outcome.log, width)
+    name = end_of(outcome.log, width)
     if isinstance(outcome, Failed):
-        reason = outcome.error.removeprefix(outcome.log).removeprefix(": ")
-        return [name, Styled(reason, "red"), "", "", "", "", "", "", Styled("unreadable", "red")]
+        return [name, "", "", "", "", "", "", "", Styled("unreadable", "red")]
     judgement = judge(outcome)
     return [
         name,
@@ -261,15 +267,6 @@ def _row(outcome: Outcome, width: int | None) -> list[Cell]:
         "" if outcome.pressure is None else f"{outcome.pressure:.0%}",
         Styled(judgement, _STYLES[judgement]),
     ]
-
-
-def _end_of(path: str, width: int | None) -> str:
-    """A path's end: what tells it from the others, in at most a third of the line."""
-    most = max(24, (width or 0) // 3)
-    shown = safe(path)
-    if width is None or cells(shown) <= most:
-        return shown
-    return "…" + shown[-most + 1 :]
 
 
 def _totals(outcomes: Sequence[Outcome]) -> list[Cell]:

@@ -14,7 +14,7 @@ from dsh_compact.events import Failure
 from dsh_compact.floor import Floor
 from dsh_compact.recovery import Attempt, Round, Verdict
 from dsh_compact.report.table import Column, Styled, table
-from dsh_compact.report.terminal import Style, clip, fold, safe, styled
+from dsh_compact.report.terminal import Style, clip, safe, styled
 from dsh_compact.simulate import Decided, Rehearsed, Sent
 
 BUILT_IN: Final = "the built-in session"
@@ -28,8 +28,7 @@ MOST_REQUESTS_TOLD: Final = 6
 MILLION: Final = 1_000_000
 
 LABEL_CELLS: Final = 9
-INDENT_CELLS: Final = LABEL_CELLS + 4
-"""Where the story's words begin, behind their label."""
+"""How wide the story's labels are."""
 
 MEANINGS: Final = {
     Verdict.REDUCED: "the conversation on disk is shorter",
@@ -76,20 +75,17 @@ def text(
     if len(scenes) == 1:
         lines += [*_story(scenes[0].rehearsed, color=color), ""]
         lines += _ending(scenes[0].rehearsed, price_usd, color=color)
-    lines = lines if width is None or color else [_fitted(one, width) for one in lines]
+    lines = lines if width is None else [_fitted(one, width) for one in lines]
     if len(scenes) == 1:
         return "\n".join(lines)
     lines.append(_comparison(scenes, price_usd, width=width, color=color))
     stopped = [line for scene in scenes for line in _stopped(scene.rehearsed)]
-    lines += stopped if width is None or color else [fold(line, width) for line in stopped]
-    return "\n".join(lines)
+    return "\n".join([*lines, *stopped])
 
 
 def _fitted(line: str, width: int) -> str:
-    """Our own words in as many lines as they take, a provider's on one."""
-    if line.startswith(_line("", "")):
-        return clip(line, width)
-    return fold(line, width, INDENT_CELLS if line.startswith("  ") else 2)
+    """Our own words take as many lines as they need, a provider's stay on one."""
+    return clip(line, width) if line.startswith(_line("", "")) else line
 
 
 def usd(tokens: int, price_usd: float) -> float:

@@ -60,7 +60,7 @@ class Look(Struct, frozen=True, kw_only=True):
 def title(log: str, generation: int, nodes: int, tokens: int) -> str:
     """What stands above a conversation."""
     counted = f"{nodes:,} {'message' if nodes == 1 else 'messages'}"
-    return f"{safe(log)} · generation {generation} · {counted} · {tokens:,} tokens, estimated"
+    return f"{safe(log)}\ngeneration {generation} · {counted} · {tokens:,} tokens, estimated"
 
 
 def message(shown: Shown, look: Look) -> str:
@@ -74,6 +74,8 @@ def difference(
 ) -> str:
     """What left and what came between two generations; `rows` hold None for what both have."""
     lines = [_difference_title(log, ends, rows), ""]
+    width = None if look.width is None else look.width - len(_MARKS["kept"])
+    narrowed = Look(full=look.full, width=width)
     kept = 0
     for one, shown in rows:
         if shown is None:
@@ -82,7 +84,7 @@ def difference(
         lines += _kept(kept, look)
         kept = 0
         mark = _MARKS[one.mark]
-        text = message(shown, Look(full=look.full, width=look.width))
+        text = message(shown, narrowed)
         style = _MARK_STYLES[one.mark]
         lines += [styled(mark + line, style, color=look.color) for line in text.split("\n")]
     return "\n".join([*lines, *_kept(kept, look)])
@@ -97,7 +99,7 @@ def _difference_title(
         counts[one.mark] += 1
         tokens[one.mark] += 0 if shown is None else shown.tokens
     return (
-        f"{safe(log)} · generation {ends[0]} → {ends[1]}:"
+        f"{safe(log)}\ngeneration {ends[0]} → {ends[1]}:"
         f" {counts['gone']:,} gone ({tokens['gone']:,} tokens),"
         f" {counts['new']:,} new ({tokens['new']:,} tokens), {counts['kept']:,} kept"
     )
@@ -138,7 +140,7 @@ def _blocks(blocks: Iterable[Block], look: Look) -> Iterator[str]:
                 yield styled(_text(f"(thinks) {text}", look), "dim", color=look.color)
             case ToolCall():
                 name, call_id = safe(block.name, LONGEST_NAME), safe(block.id, LONGEST_NAME)
-                yield f"→ {name} ({call_id}) {_text(block.arguments, look)}"
+                yield _text(f"→ {name} ({call_id}) {block.arguments}", look)
             case ToolResult():
                 yield from _blocks(block.content, look)
             case Opaque(kind=kind, json=json):

@@ -9,26 +9,29 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
-from dsh_compact.report.terminal import Style, cells, clip, safe, styled
+from dsh_compact.report.terminal import Style, cells, clip, clip_start, safe, styled
 
 GAP: Final = "  "
 """What stands between two columns."""
 
 SHORTEST_CELLS: Final = 8
-"""A column that may shrink keeps at least so many cells; below that it tells nothing."""
+"""A column that may shrink keeps at least so many cells, if it doesn't say another number."""
 
 
 class Column(Struct, frozen=True, kw_only=True):
     """One column of a table.
 
     On a narrow terminal the columns that may shrink give way first, and then whole columns leave,
-    those of the smallest `importance` first; the most important one always stays.
+    those of the smallest `importance` first; the most important one always stays. `keeps` is what
+    is left of a cell that is cut.
     """
 
     name: str
     align: Literal["left", "right"] = "left"
     importance: int = 1
     shrinks: bool = False
+    least_cells: int = SHORTEST_CELLS
+    keeps: Literal["start", "end"] = "start"
 
 
 class Styled(NamedTuple):
@@ -87,7 +90,7 @@ def _line(
     for i, width in widths.items():
         text, style, taken = row[i]
         if taken > width:
-            text = clip(text, width)
+            text = (clip if columns[i].keeps == "start" else clip_start)(text, width)
             taken = cells(text)
         blanks = " " * (width - taken)
         text = styled(text, style, color=color) if style else text
@@ -105,7 +108,9 @@ def _fit(columns: Sequence[Column], natural: Sequence[int], width: int | None) -
         spare = width - sum(widths.values()) - len(GAP) * (len(widths) - 1)
         for i in reversed([*widths]):
             if spare < 0 and columns[i].shrinks:
-                give = min(-spare, max(0, widths[i] - max(SHORTEST_CELLS, cells(columns[i].name))))
+                give = min(
+                    -spare, max(0, widths[i] - max(columns[i].least_cells, cells(columns[i].name)))
+                )
                 widths[i] -= give
                 spare += give
         if spare >= 0:

@@ -10,6 +10,7 @@ that is not printable as it stands, rich is asked for widths at the first that i
 """
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, TypeAlias
 
 ELLIPSIS: Final = "…"
@@ -26,6 +27,9 @@ _OBEYED: Final = (
 
 LONGEST_CELL: Final = 8
 """Characters that one cell may hold, accents with it; more are not looked at, whatever follows."""
+
+LEAST_OF_PATH: Final = 24
+"""Cells of a path in a table, however narrow: a session's file and the end of its folder."""
 
 WIDENS: Final = "\ufe0f"
 """Asks for the character before it as an emoji, which makes a narrow one wide."""
@@ -46,6 +50,18 @@ _SGR: Final[dict[Style, str]] = {
     "yellow": "33",
     "cyan": "36",
 }
+
+_PLAIN: Final = "\x1b[0m"
+_STYLED: Final = r"\x1b\[[0-9;]*m"
+"""What ends a style, and the beginnings and ends of all."""
+
+_COMMAND: Final = r'"dshc [^"]*"'
+_JOINT: Final = "\0"
+"""A command that a sentence tells to run, and what stands for its blanks while words are told
+apart: safe text holds none."""
+
+_LABEL: Final = r" *\S+(?: \S+){0,2} {2,}(?=\S)"
+"""A word or three, and so many blanks that what follows is meant to stand under each other."""
 
 
 # Text -------------------------------------------------------------------------------------------
@@ -71,7 +87,7 @@ def safe_block(text: str) -> str:
 
 def styled(text: str, style: Style, *, color: bool) -> str:
     """Return `text` in a style if `color`, else as it is; `text` must be safe already."""
-    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if color else text
+    return f"\x1b[{_SGR[style]}m{text}{_PLAIN}" if color else text
 
 
 def _shown(match: re.Match[str]) -> str:
@@ -113,23 +129,90 @@ def clip(text: str, width_cells: int) -> str:
     return text
 
 
+def clip_start(text: str, width_cells: int) -> str:
+    """Return as much of the end of `text` as fits into `width_cells`, an ellipsis before it."""
+    if width_cells <= 0:
+        return ""
+    tail = text[-width_cells * LONGEST_CELL :]
+    if tail == text and cells(text) <= width_cells:
+        return text
+    at, taken = len(tail), 1
+    while at and taken + _width(tail[at - 1]) <= width_cells:
+        at -= 1
+        taken += _width(tail[at])
+    while at < len(tail) and _width(tail[at]) == 0:  # an accent whose letter is gone
+        at += 1
+    return ELLIPSIS + tail[at:]
+
+
+def end_of(path: str, width_cells: int | None) -> str:
+    """Return a path's end, safe: what tells it from the others, in at most a third of the line."""
+    shown = safe(path)
+    return shown if width_cells is None else clip_start(shown, max(LEAST_OF_PATH, width_cells // 3))
+
+
+def fit(block: str, width_cells: int) -> str:
+    """Return `block` with every line folded that is too long, under its label where it has one.
+
+    For all that is printed: no line is wider, but for a single word that is there to be copied.
+    """
+    return "\n".join(_fitted(line, width_cells) for line in block.split("\n"))
+
+
+def _fitted(line: str, width_cells: int) -> str:
+    if len(line) <= width_cells and line.isascii():
+        return line
+    bare = _bare(line)
+    label = re.match(_LABEL, bare)
+    hang = len(bare) - len(bare.lstrip(" ")) + 2 if label is None else cells(label[0])
+    return fold(line, width_cells, hang if hang <= width_cells // 2 else 2)
+
+
 def fold(text: str, width_cells: int, indent: int = 2) -> str:
     """Return `text` in lines of at most `width_cells`, cut at spaces, all but the first indented.
 
-    For our own sentences, of which nothing may be lost; a single word that is too long is cut.
+    For our own sentences, of which nothing may be lost: a path, an id or a command of ours that is
+    too long stands whole on a line of its own, so that it can be copied though the terminal breaks
+    it. A style goes on in the next line.
     """
-    if cells(text) <= width_cells:
+    bare = _bare(text)
+    if cells(bare) <= width_cells:
         return text
-    words = text.lstrip(" ")
-    first, *others = words.split(" ")
-    lines = [text[: len(text) - len(words)] + first]
-    for word in others:
-        longer = f"{lines[-1]} {word}"
-        if cells(longer) <= width_cells:
-            lines[-1] = longer
+    lead = len(bare) - len(bare.lstrip(" "))
+    parts = re.sub(_COMMAND, _joined, text).split(" ")
+    words = ["".join(parts[: lead + 1]), *parts[lead + 1 :]]  # what leads has no cells, but a style
+    lines: list[str] = []
+    taken = width_cells
+    for word in words:
+        size = cells(_bare(word))
+        if taken + 1 + size <= width_cells:
+            lines[-1] += f" {word}"
+            taken += 1 + size
+        elif lines and not size:
+            lines[-1] += word
         else:
-            lines.append(f"{'':{min(indent, width_cells // 2)}}{word}")
-    return "\n".join(clip(line.rstrip(), width_cells) for line in lines)
+            blanks = min(indent if lines else lead, max(0, width_cells - size))
+            lines.append(" " * blanks + word)
+            taken = blanks + size
+    return "\n".join(_restyled(line.rstrip(" ").replace(_JOINT, " ") for line in lines))
+
+
+def _joined(command: re.Match[str]) -> str:
+    return command[0].replace(" ", _JOINT)
+
+
+def _bare(text: str) -> str:
+    return re.sub(_STYLED, "", text) if "\x1b" in text else text
+
+
+def _restyled(lines: Iterable[str]) -> Iterator[str]:
+    """The same lines, none of which leaves a style to the next."""
+    style = ""
+    for line in lines:
+        begun = style
+        for code in re.findall(_STYLED, line):
+            style = "" if code == _PLAIN else code
+        yield f"{begun}{line}{_PLAIN if style else ''}"
 
 
 def _width(character: str) -> int:

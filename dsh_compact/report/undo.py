@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dsh_compact.report.table import Cell, Column, table
-from dsh_compact.report.terminal import clip, safe, styled
+from dsh_compact.report.terminal import safe, styled
 from dsh_compact.undo import Undoing
 
 _COLUMNS: Final = (
@@ -29,5 +29,5 @@ def text(done: Undoing, *, width: int | None = None, color: bool = False) -> str
         for one in done.undone
     ]
     head = [styled(safe(done.copy), "bold", color=color), f"{generations}, {tokens}"]
-    shown = "\n".join(head if width is None or color else [clip(one, width) for one in head])
+    shown = "\n".join(head)
     return f"{shown}\n\n{table(_COLUMNS, rows, width=width, color=color)}"

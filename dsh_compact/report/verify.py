@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import safe, styled
+from dsh_compact.report.terminal import end_of, safe, styled
 from dsh_compact.verify import Report
 from dsh_compact.verify.damage import Finding, Severity
 
@@ -94,8 +94,11 @@ def _remedy(report: Report) -> str:
 
 # Many logs ----------------------------------------------------------------------------------------
 
+LEAST_LOG_CELLS: Final = 16
+"""Of a log's path, from its end: less than that doesn't tell it from others."""
+
 _COLUMNS: Final = (
-    Column(name="log", importance=9, shrinks=True),
+    Column(name="log", importance=9, shrinks=True, least_cells=LEAST_LOG_CELLS, keeps="end"),
     Column(name="format", align="right", importance=1),
     Column(name="events", align="right", importance=2),
     Column(name="findings", align="right", importance=8),
@@ -117,23 +120,24 @@ def _rank(outcome: Outcome) -> tuple[int, int, int, str]:
 
 
 def many(outcomes: Sequence[Outcome], *, width: int | None = None, color: bool = False) -> str:
-    """A table, worst first, with a line of totals."""
+    """A table, worst first, with a line of totals; below it why a log could not be read."""
     shown = in_order(outcomes)
-    rows = [_row(outcome) for outcome in shown]
-    return table(_COLUMNS, rows, width=width, color=color, totals=_totals(shown))
+    rows = [_row(outcome, width) for outcome in shown]
+    found = table(_COLUMNS, rows, width=width, color=color, totals=_totals(shown))
+    reasons = [safe(one.error) for one in shown if isinstance(one, Failed)]
+    return "\n".join([found, "", *reasons] if reasons else [found])
 
 
-def _row(outcome: Outcome) -> list[Cell]:
+def _row(outcome: Outcome, width: int | None) -> list[Cell]:
+    name = end_of(outcome.path, width)
     if isinstance(outcome, Failed):
-        reason = outcome.error.removeprefix(outcome.path).removeprefix(": ")
-        unreadable = Styled("unreadable", "red")
-        return [outcome.path, "", "", "", "", Styled(reason, "red"), unreadable]
+        return [name, "", "", "", "", "", Styled("unreadable", "red")]
     if outcome.findings:
         verdict = Styled("damaged", "red")
     else:
         verdict = Styled("sound", "yellow" if outcome.warnings else "green")
     return [
-        outcome.path,
+        name,
         "none" if outcome.format is None else str(outcome.format),
         f"{outcome.events:,}",
         f"{len(outcome.findings) + outcome.untold:,}",
