@@ -31,22 +31,23 @@ SURFACE_OP: Final = b'"surfaceOp"'
 Light: TypeAlias = Callable[[bytes | bytearray, int, int, int, Place], Event | None]
 """Gives the event of the line in `data[at:end]`, which has that seq and place, or None."""
 
+# Numbers are written without leading zeros; a 0 itself, which is rare, is left to `decode`.
 _STEP: Final = (
-    rb'\{"type":"step/(?:start|end)","seq":[0-9]{1,15},"time":[0-9]{1,15},"data":'
-    rb'\{"turn":([0-9]{1,15}),"step":([0-9]{1,15})\}\}\n'
+    rb'\{"type":"step/(?:start|end)","seq":[1-9][0-9]{0,14},"time":[1-9][0-9]{0,14},"data":'
+    rb'\{"turn":([1-9][0-9]{0,14}),"step":([1-9][0-9]{0,14})\}\}\n'
 )
 _TURN_START: Final = (
-    rb'\{"type":"turn/start","seq":[0-9]{1,15},"time":([0-9]{1,15}),"data":'
-    rb'\{"turn":([0-9]{1,15})\}\}\n'
+    rb'\{"type":"turn/start","seq":[1-9][0-9]{0,14},"time":([1-9][0-9]{0,14}),"data":'
+    rb'\{"turn":([1-9][0-9]{0,14})\}\}\n'
 )
 _TURN_END: Final = (
-    rb'\{"type":"turn/end","seq":[0-9]{1,15},"time":([0-9]{1,15}),"data":'
-    rb'\{"turn":([0-9]{1,15}),"reason":\{"kind":"([a-z-]{1,20})"\}\}\}\n'
+    rb'\{"type":"turn/end","seq":[1-9][0-9]{0,14},"time":([1-9][0-9]{0,14}),"data":'
+    rb'\{"turn":([1-9][0-9]{0,14}),"reason":\{"kind":"([a-z-]{1,20})"\}\}\}\n'
 )
 _PRUNE: Final = (
-    rb'\{"type":"compaction/prune","seq":[0-9]{1,15},"time":([0-9]{1,15}),"data":'
-    rb'\{"shadowedRange":\{"start":([0-9]{1,15}),"end":([0-9]{1,15})\},'
-    rb'"shadowedSeqs":\[([0-9]{1,15})\],"shadowedTokenCount":([0-9]{1,15})\}\}\n'
+    rb'\{"type":"compaction/prune","seq":[1-9][0-9]{0,14},"time":([1-9][0-9]{0,14}),"data":'
+    rb'\{"shadowedRange":\{"start":([1-9][0-9]{0,14}),"end":([1-9][0-9]{0,14})\},'
+    rb'"shadowedSeqs":\[([1-9][0-9]{0,14})\],"shadowedTokenCount":([1-9][0-9]{0,14})\}\}\n'
 )
 """Whole lines: a turn that did not fail, a prune that names one result."""
 
