@@ -25,6 +25,7 @@ from dsh_compact.events import (
     EndSeed,
     Event,
     Message,
+    Replace,
     RequestFailed,
     SurfaceChange,
     SurfaceEvent,
@@ -32,7 +33,7 @@ from dsh_compact.events import (
     Usage,
 )
 from dsh_compact.session import Session, read_session
-from dsh_compact.surface import Node, Replacement, Surface
+from dsh_compact.surface import Node, Surface
 
 if TYPE_CHECKING:
     from dsh_compact import overflow
@@ -236,9 +237,8 @@ class Recorder:
     def __call__(self, event: Event, before: Surface, after: Surface) -> None:
         """Notes what `event` adds to the story."""
         if isinstance(event, SurfaceChange):
-            last = after.last
-            if last is not None and last is not before.last:
-                self._replaced(event, last)
+            if isinstance(event.op, Replace):
+                self._replaced(event, after)
             elif self._refused and event.kind == "assistant":
                 self._refused = False
                 self._notes.append(_Answer(event))
@@ -253,7 +253,9 @@ class Recorder:
         notes, self._notes = self._notes, []
         return tuple(_row(note, session) for note in notes)
 
-    def _replaced(self, change: SurfaceChange, last: Replacement) -> None:
+    def _replaced(self, change: SurfaceChange, after: Surface) -> None:
+        last = after.last
+        assert last is not None, "it has just been replaced"
         seqs = tuple(node.seq for node in last.shadowed)
         recorded = None if self._strict else self._recorded_tokens(change, seqs, last.shadowed)
         move = _Move(

@@ -129,6 +129,7 @@ def _totals(totals: Totals) -> str:
 def moment(time_ms: int) -> str:
     """A time of the log in UTC, to the second; as it stands where it is no time."""
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        whole = datetime.fromtimestamp(time_ms // 1000, UTC)
     except (OverflowError, OSError, ValueError):
         return str(time_ms)
+    return whole.isoformat(" ").removesuffix("+00:00")
