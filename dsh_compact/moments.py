@@ -24,9 +24,11 @@ def read_at_seq(path: Path, seq: int, *, strict: bool = False) -> Session:
     """
     session = read_session(path, strict=strict, until=lambda event: event.seq > seq)
     if not session.stopped and session.events <= seq:
-        last = session.events - 1
         session.close()
-        raise UsageError(f"{path}: there is no event {seq}", f"the last one is {last}")
+        there = (
+            f"the last one is {session.events - 1}" if session.events else "there is none at all"
+        )
+        raise UsageError(f"{path}: there is no event {seq}", there)
     return session
 
 

@@ -102,3 +102,11 @@ def test_damage_behind_the_point_does_not_matter(tmp_path: Path) -> None:
     for generation in (0, 1):
         with read_at_generation(path, generation) as session:
             assert generation == session.replace_generation
+
+
+def test_a_log_without_events_has_no_last_one(tmp_path: Path) -> None:
+    """The error names no event where there is none."""
+    path = Conversation().write(tmp_path / "log")
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    with pytest.raises(UsageError, match="there is no event 0; there is none at all"):
+        read_at_seq(path, 0)

@@ -268,6 +268,19 @@ def test_a_format_that_was_never_released_is_refused(folder: Path, spoiled: Spoi
     assert 4 == raised.value.exit_code
 
 
+def test_a_seq_below_0_is_told_as_none(tmp_path: Path) -> None:
+    """It is neither repeated nor a place: the line is named, and what must come there."""
+    log = Conversation().user("a").note("b")
+    seq = log.node_seqs[-1]
+    log.spoil(seq, lambda record: record.update(seq=-1))
+    with pytest.raises(
+        DamagedLog, match=f"its seq is -1, and none is below 0; {seq} must"
+    ) as raised:
+        read_session(log.write(tmp_path / "log"))
+    told = raised.value
+    assert (Damage.RECORD_WRONG, None, seq + 2) == (told.damage, told.seq, told.line)
+
+
 def test_a_message_that_cannot_be_read_is_damage_when_it_is_asked_for(tmp_path: Path) -> None:
     """The fold needs no message; a price does, and then the error names the event."""
     log = Conversation().user("a")

@@ -13,6 +13,7 @@ from plain_reader import message_of, node_tokens
 from running import LOGS, dshc
 
 EXPECTED: dict[str, Any] = json.loads((LOGS / "expected.json").read_text("utf-8"))
+DAMAGE = "Expected `array`, got `int` - at `$.content`"
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/red]\u202e\u2028\x00"
 
 
@@ -131,10 +132,41 @@ def test_a_text_of_10_megabytes_is_shown_in_a_few_lines(tmp_path: Path) -> None:
     assert len(dshc("show", path, "--full").out) > 10_000_000
 
 
-def test_a_message_that_cannot_be_read_leaves_stdout_empty(tmp_path: Path) -> None:
-    """Nothing partial: a damaged message is met before the first line."""
-    log = Conversation().user("a").note("b")
-    log.spoil(log.node_seqs[1], lambda record: record["data"].update(content=5))
-    for words in ([], ["--json"]):
-        done = dshc("show", log.write(tmp_path / "log"), *words)
-        assert (4, "") == (done.code, done.out)
+def test_a_message_that_cannot_be_read_is_told_in_its_place(tmp_path: Path) -> None:
+    """The others are shown, before and behind it; then the error comes, and exit code 4."""
+    log = Conversation().user("first").note("second").note("third").note("last")
+    second, third = log.node_seqs[1:3]
+    log.spoil(second, lambda record: record["data"].update(content=5))
+    path = log.write(tmp_path / "log")
+    done = dshc("show", path)
+    problem = f"user/message: {DAMAGE}"
+    told = f'dshc: {path} (seq {second}): {problem}; run "dshc verify {path}"\n'
+    assert (4, told) == (done.code, done.err)
+    assert "4 messages, 1 unreadable" in done.out
+    assert f"\n[{second}] user · unreadable\n    {problem}\n" in done.out
+    assert "first" in done.out
+    assert done.out.endswith("    last\n")
+    as_json = dshc("show", path, "--json")
+    assert (4, told) == (as_json.code, as_json.err)
+    seqs, lost = [node["seq"] for node in as_json.json["nodes"]], as_json.json["nodes"][1]
+    assert log.node_seqs == seqs
+    nothing = {"role": "user", "tokens": None, "content": None}
+    assert {"seq": second, **nothing, "error": problem} == lost
+    assert ["error" in node for node in as_json.json["nodes"]] == [False, True, False, False]
+    log.spoil(third, lambda record: record["data"].update(content=5))
+    assert f"{problem}, nor can 1 more message be read; " in dshc("show", log.write(path)).err
+
+
+def test_a_difference_goes_on_behind_what_cannot_be_read(tmp_path: Path) -> None:
+    """What left and cannot be read is told, what came is shown."""
+    log = Conversation().user("first").note("second").note("third")
+    seqs = log.node_seqs
+    log.compaction("It went.", over=(seqs[0], seqs[1]))
+    log.spoil(seqs[0], lambda record: record["data"].update(content=5))
+    path = log.write(tmp_path / "log")
+    done = dshc("show", path, "--diff", "0", "1")
+    assert 4 == done.code
+    assert f"\n- [{seqs[0]}] user · unreadable\n" in done.out
+    assert "It went." in done.out
+    as_json = dshc("show", path, "--diff", "0", "1", "--json")
+    assert (4, f"user/message: {DAMAGE}") == (as_json.code, as_json.json["gone"][0]["error"])

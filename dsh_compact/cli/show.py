@@ -1,18 +1,20 @@
 """`dshc show`: the conversation as the model sees it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from dsh_compact.cli import io, options
 from dsh_compact.codec import content_json
-from dsh_compact.errors import UsageError
+from dsh_compact.errors import DamagedLog, RuleBroken, UsageError
 from dsh_compact.moments import differences, read_at_generation, read_at_seq, read_generations
 from dsh_compact.report import show as report
 from dsh_compact.session import Session, read_session
 from dsh_compact.surface import Node
+
+Found = TypeVar("Found")
 
 EXAMPLES = """
 dshc show session.v4.jsonl                       what the model sees now
@@ -45,7 +47,8 @@ def command(
     """Show the conversation as the model sees it, now or at an earlier point.
 
     Every message with its seq, its role and its estimated tokens; long texts are cut unless --full
-    is given. The log is read no further than the point that is asked for. Nothing is written.
+    is given. A message that can't be read is told in its place, and the exit code is 4. The log is
+    read no further than the point that is asked for. Nothing is written.
     """
     path = options.log_or_demo(log, demo=demo)
     if sum(wish is not None for wish in (generation, at, diff)) > 1:
@@ -54,11 +57,67 @@ def command(
         return _diff(path, diff, full=full, strict=strict, json=json)
     with _opened(path, generation, at, strict=strict) as session:
         _notify(session)
+        messages = Messages(session)
         if json:
-            io.emit_json(_json(session))
+            io.emit_json(_json(session, messages))
         else:
-            _print(session, _look(full=full))
+            _print(session, messages, _look(full=full))
+        messages.finish()
     return 0
+
+
+class Messages:
+    """Looks messages up, and goes on where one cannot be read: whoever looks into a damaged log
+    wants to see the rest.
+    """
+
+    def __init__(self, session: Session) -> None:
+        """Looks them up in `session`."""
+        self._session = session
+        self._faults: dict[int, DamagedLog] = {}
+
+    def tokens(self, node: Node) -> int | None:
+        """What a message costs, estimated; None where it cannot be read."""
+        return self._tried(node, lambda: self._session.price(node))
+
+    def shown(self, node: Node) -> report.Shown | report.Unreadable:
+        """A message for people."""
+        event = self._tried(node, lambda: self._session.event(node))
+        tokens = self.tokens(node)
+        if event is None or tokens is None:
+            problem = self._faults[node.seq].problem
+            return report.Unreadable(seq=node.seq, role=node.kind, problem=problem)
+        return report.Shown(event=event, tokens=tokens)
+
+    def plain(self, node: Node) -> dict[str, Any]:
+        """A message under its fixed names."""
+        tokens = self.tokens(node)
+        line = self._session.line(node.place)
+        content = None
+        if tokens is not None:
+            content = self._tried(node, lambda: content_json(line, node.kind))
+        found = {"seq": node.seq, "role": node.kind, "tokens": tokens, "content": content}
+        fault = self._faults.get(node.seq)
+        return found if fault is None else {**found, "error": fault.problem}
+
+    def finish(self) -> None:
+        """Raises `DamagedLog` where a message could not be read."""
+        if not self._faults:
+            return
+        first = next(iter(self._faults.values()))
+        more = len(self._faults) - 1
+        also = f", nor can {more:,} more message{'' if more == 1 else 's'} be read" if more else ""
+        raise DamagedLog(first.path, first.damage, f"{first.problem}{also}", seq=first.seq)
+
+    def _tried(self, node: Node, look: Callable[[], Found]) -> Found | None:
+        try:
+            return look()
+        except DamagedLog as fault:
+            self._faults.setdefault(node.seq, fault)
+        except RuleBroken as fault:
+            damaged = DamagedLog(self._session.path, fault.damage, fault.problem, seq=node.seq)
+            self._faults.setdefault(node.seq, damaged)
+        return None
 
 
 def _opened(path: Path, generation: int | None, at: int | None, *, strict: bool) -> Session:
@@ -78,17 +137,12 @@ def _look(*, full: bool) -> report.Look:
     return report.Look(full=full, width=io.console_width(), color=io.use_color())
 
 
-def _print(session: Session, look: report.Look) -> None:
+def _print(session: Session, messages: Messages, look: report.Look) -> None:
     """The title, then message by message: a long conversation is never one string."""
-    tokens = sum(map(session.price, session.surface))
-    title = report.title(session.path, session.replace_generation, len(session.surface), tokens)
-    io.emit_text(title)
+    tokens = [messages.tokens(node) for node in session.surface]
+    io.emit_text(report.title(session.path, session.replace_generation, tokens))
     for node in session.surface:
-        io.emit_text("\n" + report.message(_shown(session, node), look), verbatim=look.full)
-
-
-def _shown(session: Session, node: Node) -> report.Shown:
-    return report.Shown(event=session.event(node), tokens=session.price(node))
+        io.emit_text("\n" + report.message(messages.shown(node), look), verbatim=look.full)
 
 
 def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: bool) -> int:
@@ -97,6 +151,7 @@ def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: 
     session, old, new = read_generations(path, *ends, strict=strict)
     with session:
         _notify(session)
+        messages = Messages(session)
         found = list(differences(old, new))
         if json:
             by_mark = {
@@ -107,17 +162,18 @@ def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: 
                     **_head(session),
                     "from_generation": ends[0],
                     "to_generation": ends[1],
-                    **{mark: _nodes(session, nodes) for mark, nodes in by_mark.items()},
+                    **{mark: [*map(messages.plain, nodes)] for mark, nodes in by_mark.items()},
                     "kept_seqs": [one.node.seq for one in found if one.mark == "kept"],
                 }
             )
         else:
             rows = [
-                (one, None if one.mark == "kept" else _shown(session, one.node)) for one in found
+                (one, None if one.mark == "kept" else messages.shown(one.node)) for one in found
             ]
             io.emit_text(
                 report.difference(session.path, ends, rows, _look(full=full)), verbatim=full
             )
+        messages.finish()
     return 0
 
 
@@ -126,21 +182,9 @@ def _head(session: Session) -> dict[str, Any]:
     return {**head, "session_id": session.header.id}
 
 
-def _json(session: Session) -> dict[str, Any]:
+def _json(session: Session, messages: Messages) -> dict[str, Any]:
     return {
         **_head(session),
         "generation": session.replace_generation,
-        "nodes": _nodes(session, session.surface),
+        "nodes": [*map(messages.plain, session.surface)],
     }
-
-
-def _nodes(session: Session, nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    return [
-        {
-            "seq": node.seq,
-            "role": node.kind,
-            "tokens": session.price(node),
-            "content": content_json(session.line(node.place), node.kind),
-        }
-        for node in nodes
-    ]

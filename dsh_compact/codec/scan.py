@@ -273,7 +273,13 @@ class Scanner:
 
 
 def check_seq(found: int, expected: int) -> None:
-    """Raises `RuleBroken` (seq-gap, seq-repeated) unless `found` is the seq that must come next."""
+    """Raises `RuleBroken` (seq-gap, seq-repeated, record-wrong where it is none) unless `found` is
+    the seq that must come next.
+    """
+    if found < 0:
+        raise RuleBroken(
+            Damage.RECORD_WRONG, f"its seq is {found}, and none is below 0; {expected} must come"
+        )
     if found > expected:
         missing = "" if found == expected + 1 else f"–{found - 1}"
         raise RuleBroken(

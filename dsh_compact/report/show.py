@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from dsh_compact.events import (
     Block,
+    Kind,
     Message,
     Opaque,
     Reasoning,
@@ -28,6 +29,9 @@ SHOWN_LINES: Final = 6
 
 LONGEST_NAME: Final = 80
 """Characters of an id or a name: longer ones are hostile."""
+
+LONGEST_PROBLEM: Final = 300
+"""Characters of what is wrong with a message: it may quote the log."""
 
 INDENT: Final = "    "
 
@@ -49,6 +53,14 @@ class Shown(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
+class Unreadable(Struct, frozen=True, kw_only=True):
+    """A node of the surface whose message cannot be read, and why."""
+
+    seq: int
+    role: Kind
+    problem: str
+
+
 class Look(Struct, frozen=True, kw_only=True):
     """How messages are shown: whole or their beginning, how wide, in colour or not."""
 
@@ -57,20 +69,30 @@ class Look(Struct, frozen=True, kw_only=True):
     color: bool = False
 
 
-def title(log: str, generation: int, nodes: int, tokens: int) -> str:
-    """What stands above a conversation."""
-    counted = f"{nodes:,} {'message' if nodes == 1 else 'messages'}"
-    return f"{safe(log)}\ngeneration {generation} · {counted} · {tokens:,} tokens, estimated"
+def title(log: str, generation: int, tokens: Sequence[int | None]) -> str:
+    """What stands above a conversation; `tokens` of each message, None where it is unreadable."""
+    readable = [one for one in tokens if one is not None]
+    counted = f"{len(tokens):,} {'message' if len(tokens) == 1 else 'messages'}"
+    if lost := len(tokens) - len(readable):
+        counted += f", {lost:,} unreadable"
+    return f"{safe(log)}\ngeneration {generation} · {counted} · {sum(readable):,} tokens, estimated"
 
 
-def message(shown: Shown, look: Look) -> str:
+def message(shown: Shown | Unreadable, look: Look) -> str:
     """One message: its head, and its blocks below."""
+    if isinstance(shown, Unreadable):
+        role = styled(shown.role, _ROLES[shown.role], color=look.color)
+        lost = styled("unreadable", "red", color=look.color)
+        return f"[{shown.seq}] {role} · {lost}\n{INDENT}{safe(shown.problem, LONGEST_PROBLEM)}"
     body = [_indented(part) for part in _blocks(shown.event.message.result, look)]
     return "\n".join([_head(shown, look), *body])
 
 
 def difference(
-    log: str, ends: tuple[int, int], rows: Sequence[tuple[Difference, Shown | None]], look: Look
+    log: str,
+    ends: tuple[int, int],
+    rows: Sequence[tuple[Difference, Shown | Unreadable | None]],
+    look: Look,
 ) -> str:
     """What left and what came between two generations; `rows` hold None for what both have."""
     lines = [_difference_title(log, ends, rows), ""]
@@ -91,13 +113,13 @@ def difference(
 
 
 def _difference_title(
-    log: str, ends: tuple[int, int], rows: Iterable[tuple[Difference, Shown | None]]
+    log: str, ends: tuple[int, int], rows: Iterable[tuple[Difference, Shown | Unreadable | None]]
 ) -> str:
     counts: dict[Mark, int] = {"gone": 0, "new": 0, "kept": 0}
     tokens: dict[Mark, int] = {"gone": 0, "new": 0, "kept": 0}
     for one, shown in rows:
         counts[one.mark] += 1
-        tokens[one.mark] += 0 if shown is None else shown.tokens
+        tokens[one.mark] += shown.tokens if isinstance(shown, Shown) else 0
     return (
         f"{safe(log)}\ngeneration {ends[0]} → {ends[1]}:"
         f" {counts['gone']:,} gone ({tokens['gone']:,} tokens),"
