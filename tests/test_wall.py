@@ -26,7 +26,7 @@ from dsh_compact.overflow import Code, Refusal, normalise, parse_failure
 from dsh_compact.wall import WORDINGS, Wall, as_told, in_words_of, like_provider
 from dsh_compact.wall.apis import Api, ChatCompletions, Messages
 from dsh_compact.wall.asked import IMAGE_TOKENS, Malformed, texts
-from dsh_compact.wall.server import MOST_BODY_BYTES, WallServer
+from dsh_compact.wall.server import ALLOWED, MOST_BODY_BYTES, WallServer
 
 LIMIT: Final = 200
 SHORT: Final = [{"role": "user", "content": "Are you there?"}]
@@ -345,6 +345,65 @@ def test_a_malformed_request_is_refused_with_a_reason(wall: WallServer) -> None:
     assert 404 == httpx.get(f"{wall.url}/v1/nothing").status_code
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "BREW"])
+@pytest.mark.parametrize("path", [*ALLOWED])
+def test_another_method_is_not_allowed(wall: WallServer, path: str, method: str) -> None:
+    """405 in the API's own form, with the method that is; a body behind it is no next request."""
+    body = b"GET / HTTP/1.1\r\n\r\n"
+    with closing(
+        http.client.HTTPConnection(wall.url.removeprefix("http://"), timeout=10)
+    ) as client:
+        client.request(method, path, body)
+        answer = client.getresponse()
+        told = answer.read()
+        wanted = (405, ALLOWED[path], "application/json", "close")
+        names = ("Allow", "Content-Type", "Connection")
+        assert wanted == (answer.status, *(answer.getheader(name) for name in names))
+        if method == "HEAD":
+            assert b"" == told
+            return
+        found = json.loads(told)
+        assert f"{path} takes {ALLOWED[path]} only" == found["error"]["message"]
+        assert path.startswith("/v1/messages") == ("request_id" in found)
+
+
+def test_what_a_path_does_not_take_is_not_missing(wall: WallServer) -> None:
+    """GET and POST are told apart, and a path that nobody knows is 404 to every method."""
+    for path, allowed in ALLOWED.items():
+        other = {"GET": "POST", "POST": "GET"}[allowed]
+        answer = httpx.request(other, wall.url + path, content=b"{}")
+        assert (405, allowed) == (answer.status_code, answer.headers["Allow"])
+    for method in ("GET", "POST", "PUT"):
+        answer = httpx.request(method, f"{wall.url}/v1/nothing", content=b"{}")
+        message = answer.json()["error"]["message"]
+        assert (404, "there is nothing at /v1/nothing") == (answer.status_code, message)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent"),
+    [
+        (400, b"NONSENSE\r\n\r\n"),
+        (400, b"\x16\x03\x01 \x02 \x00 \x01\r\n\r\n"),
+        (505, b"GET / HTTP/9.9\r\n\r\n"),
+        (414, b"GET /" + b"a" * 70_000),
+        (431, b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 200),
+    ],
+)
+def test_what_is_no_request_is_refused_as_json(wall: WallServer, status: int, sent: bytes) -> None:
+    """Whatever arrives, the answer is one that a client of the API can read."""
+    with closing(socket.create_connection(http_address(wall), timeout=10)) as client:
+        client.sendall(sent)
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        found = (answer.status, answer.getheader("Content-Type"), json.loads(answer.read()))
+    assert (status, "application/json", True) == (*found[:2], bool(found[2]["error"]["message"]))
+
+
+def http_address(wall: WallServer) -> tuple[str, int]:
+    """Where it listens, for a bare socket."""
+    return "127.0.0.1", int(wall.url.rpartition(":")[2])
+
+
 def test_a_body_in_chunks_is_read(wall: WallServer) -> None:
     """Clients that stream their request are served, too."""
     body = json.dumps({"model": "m", "messages": SHORT}).encode()
@@ -366,8 +425,7 @@ def test_a_body_in_chunks_is_read(wall: WallServer) -> None:
 )
 def test_a_body_without_bounds_is_not_read(wall: WallServer, head: str) -> None:
     """Too long, or of unknown length: 413 at once, without waiting for the rest."""
-    address = ("127.0.0.1", int(wall.url.rpartition(":")[2]))
-    with closing(socket.create_connection(address, timeout=10)) as client:
+    with closing(socket.create_connection(http_address(wall), timeout=10)) as client:
         client.sendall(f"POST /v1/messages HTTP/1.1\r\nHost: wall\r\n{head}".encode())
         answer = http.client.HTTPResponse(client)
         answer.begin()

@@ -8,6 +8,7 @@ cut off, and nothing that arrives is kept but its size.
 import json
 from collections import deque
 from collections.abc import Callable
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from types import TracebackType
@@ -51,6 +52,13 @@ ROUTES: Final[dict[str, Api]] = {
 }
 COUNTING: Final = "/v1/messages/count_tokens"
 LISTS: Final = ("/v1/models", "/models")
+
+ALLOWED: Final = {
+    "/": "GET",
+    **dict.fromkeys(LISTS, "GET"),
+    **dict.fromkeys((*ROUTES, COUNTING), "POST"),
+}
+"""Path → the one method that it takes."""
 
 
 class Arrived(Struct, frozen=True, kw_only=True):
@@ -182,6 +190,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection."""
 
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # what is no request is answered with a status, too
     server_version = "dshc-wall"
     sys_version = ""
     timeout = SLOW_SECONDS
@@ -200,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in LISTS:
             self._send(200, self._api_of_client().models(MODEL))
         else:
-            self._refuse(404, f"there is nothing at {path}")
+            self._refuse_method(path)
 
     def do_POST(self) -> None:
         """A request to a model, or for a count."""
@@ -216,7 +225,18 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in ROUTES:
             self._ask(ROUTES[path], path, body)
         else:
-            self._refuse(404, f"there is nothing at {path}")
+            self._refuse_method(path)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What Python's server refuses by itself, as JSON: other methods, and what is no HTTP.
+
+        What else the client has sent is not read, so the connection ends.
+        """
+        self.close_connection = True
+        if code == HTTPStatus.NOT_IMPLEMENTED:
+            self._refuse_method(self._path())
+        else:
+            self._refuse(code, message or HTTPStatus(code).phrase)
 
     # Requests -------------------------------------------------------------------------------------
 
@@ -258,7 +278,10 @@ class _Handler(BaseHTTPRequestHandler):
         return self.path.partition("?")[0].rstrip("/") or "/"
 
     def _api_of_client(self) -> Api:
-        return MESSAGES if "anthropic-version" in self.headers else CHAT
+        headers = getattr(self, "headers", ())  # none yet where the first line is no request
+        path = getattr(self, "path", "")
+        is_anthropic = "anthropic-version" in headers or path.startswith("/v1/messages")
+        return MESSAGES if is_anthropic else CHAT
 
     def _body(self) -> bytes:
         if "chunked" in self.headers.get("Transfer-Encoding", "").lower():
@@ -292,18 +315,32 @@ class _Handler(BaseHTTPRequestHandler):
             raise _TooLong("a chunk of the body claims to be shorter than nothing")
         return length
 
-    def _refuse(self, status: int, message: str, api: Api | None = None) -> None:
+    def _refuse_method(self, path: str) -> None:
+        allowed = ALLOWED.get(path)
+        if allowed is None:
+            self._refuse(404, f"there is nothing at {path}")
+        else:
+            self._refuse(405, f"{path} takes {allowed} only", allowed=allowed)
+
+    def _refuse(
+        self, status: int, message: str, api: Api | None = None, *, allowed: str | None = None
+    ) -> None:
         failure = Failure(message=message, code="invalid_request_error", status=status)
         api = api or self._api_of_client()
-        self._send(status, api.error(failure, api.like, 0, 0))
+        self._send(status, api.error(failure, api.like, 0, 0), allowed=allowed)
 
-    def _send(self, status: int, value: Json) -> None:
+    def _send(self, status: int, value: Json, *, allowed: str | None = None) -> None:
         data = json.dumps(value).encode("ascii")
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
+        if allowed is not None:
+            self.send_header("Allow", allowed)
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def _send_events(self, events: Any, *, ends: bool) -> None:
         """Server-sent events, as chunks, so that the connection can go on."""
