@@ -23,11 +23,11 @@ help:
 
 # How long commands take to start, as multiples of `python -c pass`
 start-up:
-    {{bin}}/python tests/benchmarks/start_up.py
+    {{bin}}/python -m tests.benchmarks start-up --all
 
-# What the commands cost on large and hard logs; names of cases run only those
-bench *names:
-    {{bin}}/python -m tests.benchmarks {{names}}
+# What the commands cost on large and hard logs, as the README shows it; names run only those cases
+bench *words:
+    {{bin}}/python -m tests.benchmarks {{words}}
 
 # Mutated logs against the commands, ten minutes of them
 fuzz *words:

@@ -1,18 +1,19 @@
-"""What the commands cost on large and on hard logs, in one table.
+"""What the commands cost on large and on hard logs, in one table, as the README shows it.
 
-    python -m tests.benchmarks                      every case; some minutes and 2 GB of disk
-    python -m tests.benchmarks measure-100mb nodes  some of them
+    python -m tests.benchmarks                every promise; ten minutes and 2 GB of disk
+    python -m tests.benchmarks 100mb nodes    some cases
+    python -m tests.benchmarks --all          what is measured and not promised, too
     python -m tests.benchmarks --list
 
 Every command is a whole process, started in turn with the ones that it is compared to, so that all
 meet the same machine; what counts is the median of the rounds, as a ratio to another command of the
-same case (usually `orjson.loads` over the lines of the same log). The peak is the process's own
+same case (usually `orjson.loads` over the lines of the same log). Judged is the CPU time, user and
+system, of the whole process: on a machine that does other things, too, the clock shows those. Only
+where the use of all cores is the matter the clock judges. The peak is the process's own
 (`ru_maxrss`). Exits 1 when a promise is broken.
 
-Beside it, each a table of its own: `start_up.py`, `append.py`, `tokenizers.py`.
-
 It doesn't import the product or the generator: a fat parent would lend its memory to its children's
-peaks.
+peaks. `append` and `tokenizers` time calls within a process, and are processes of their own.
 """
 
 import argparse
@@ -26,9 +27,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from .cases import CASES, COPIED, COPIES, SCRIPTS, Case, Promise  # noqa: TID252, run as `tests.benchmarks`, tested as `benchmarks`
 
 ROUNDS: Final = 5
 """Odd, and enough for the median of a process that runs for most of a second."""
@@ -36,192 +39,57 @@ ROUNDS: Final = 5
 LIMIT_SECONDS: Final = 600
 """A process that runs as long has lost; the original harness took 467 s for one of the cases."""
 
-DSHC: Final = str(Path(sys.executable).with_name("dshc"))
-ORJSON: Final = "import sys, orjson\nfor line in open(sys.argv[1], 'rb'): orjson.loads(line)"
-COPIED: Final = "copy of "
-"""Before the name of a log: the command gets its own copy in each round, for it writes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """At most so many times the other command's median, or so many MB at the peak."""
-
-    command: str
-    at_most: float
-    times: str | None = None
-
-    def __str__(self) -> str:
-        """The limit as the table's last column shows it."""
-        if self.times is None:
-            return f"peak ≤ {self.at_most:g} MB"
-        return f"≤ {self.at_most:g} × {self.times}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """Logs by name, each with the generator's words; commands by label, in which names are logs."""
-
-    logs: Mapping[str, Sequence[str]]
-    commands: Mapping[str, Sequence[str]]
-    promises: Sequence[Promise] = ()
-    codes: Mapping[str, int] = field(default_factory=dict)
-
-
-def dshc(*words: str) -> list[str]:
-    """The installed command."""
-    return [DSHC, *words]
-
-
-def orjson_over(log: str) -> list[str]:
-    """The yardstick: a Python process that decodes each line."""
-    return [sys.executable, "-c", ORJSON, log]
-
-
-CASES: Final[Mapping[str, Case]] = {
-    "measure-100mb": Case(
-        logs={"log": ["realistic", "--mb", "100"]},
-        commands={
-            "orjson": orjson_over("log"),
-            "measure": dshc("measure", "log"),
-            "measure --strict": dshc("measure", "log", "--strict"),
-            "history": dshc("history", "log"),
-            "verify": dshc("verify", "log"),
-        },
-        promises=[
-            Promise(command="measure", at_most=0.6, times="orjson"),
-            Promise(command="history", at_most=0.6, times="orjson"),
-            Promise(command="measure --strict", at_most=1.6, times="orjson"),
-            Promise(command="measure", at_most=80),
-        ],
-    ),
-    "measure-100mb-format-0": Case(
-        logs={"log": ["realistic", "--mb", "100", "--format", "0"]},
-        commands={
-            "orjson": orjson_over("log"),
-            "measure": dshc("measure", "log"),
-            "measure --strict": dshc("measure", "log", "--strict"),
-            "history": dshc("history", "log"),
-        },
-        promises=[
-            Promise(command="measure", at_most=0.6, times="orjson"),
-            Promise(command="history", at_most=0.6, times="orjson"),
-            Promise(command="measure --strict", at_most=1.6, times="orjson"),
-            Promise(command="measure", at_most=80),
-        ],
-    ),
-    "measure-500mb": Case(
-        logs={"log": ["realistic", "--mb", "500"]},
-        commands={"orjson": orjson_over("log"), "measure": dshc("measure", "log")},
-        promises=[
-            Promise(command="measure", at_most=0.6, times="orjson"),
-            Promise(command="measure", at_most=120),
-        ],
-    ),
-    "framed": Case(
-        logs={
-            "plain": ["realistic", "--mb", "100"],
-            "framed": ["realistic", "--mb", "100", "--framed"],
-        },
-        commands={"plain": dshc("measure", "plain"), "framed": dshc("measure", "framed")},
-        promises=[Promise(command="framed", at_most=2.2, times="plain")],
-    ),
-    "compact": Case(
-        logs={"log": ["realistic", "--mb", "100"]},
-        commands={
-            "measure": dshc("measure", "log"),
-            "compact": dshc("compact", f"{COPIED}log", "--force"),
-        },
-        promises=[Promise(command="compact", at_most=1.5, times="measure")],
-    ),
-    "nodes": Case(
-        logs={
-            "few": ["many-nodes", "--count", "25000"],
-            "many": ["many-nodes", "--count", "200000"],
-        },
-        commands={
-            "25,000 nodes": dshc("measure", "few"),
-            "200,000 nodes": dshc("measure", "many"),
-            "orjson, 200,000": orjson_over("many"),
-        },
-        promises=[Promise(command="200,000 nodes", at_most=10, times="25,000 nodes")],
-    ),
-    "replacements": Case(
-        logs={
-            "none": ["many-nodes", "--count", "200000"],
-            "many": ["many-replacements", "--count", "200000", "--replacements", "5000"],
-        },
-        commands={
-            "200,000 nodes": dshc("measure", "none"),
-            "5,000 replacements": dshc("measure", "many"),
-            "history": dshc("history", "many"),
-        },
-        promises=[Promise(command="5,000 replacements", at_most=2, times="200,000 nodes")],
-    ),
-    "one-node": Case(
-        logs={
-            "twin": ["one-node-twin", "--count", "50000"],
-            "larger twin": ["one-node-twin", "--count", "76500"],  # as many bytes as "pruned"
-            "message": ["one-message-replaced", "--count", "50000"],
-            "pruned": ["one-result-replaced", "--count", "50000"],
-        },
-        commands={
-            "24 MB without": dshc("measure", "twin"),
-            "message replaced": dshc("measure", "message"),
-            "36 MB without": dshc("measure", "larger twin"),
-            "result pruned": dshc("measure", "pruned"),
-            "history": dshc("history", "pruned"),
-        },
-        promises=[
-            Promise(command="message replaced", at_most=2, times="24 MB without"),
-            Promise(command="result pruned", at_most=2, times="36 MB without"),
-        ],
-    ),
-    "live-prunes": Case(
-        logs={"log": ["many-live-prunes", "--count", "50000"]},
-        commands={"orjson": orjson_over("log"), "measure": dshc("measure", "log")},
-    ),
-    "short-lines": Case(
-        logs={"log": ["short-lines", "--mb", "50"]},
-        commands={"orjson": orjson_over("log"), "measure": dshc("measure", "log")},
-        promises=[Promise(command="measure", at_most=2, times="orjson")],
-    ),
-    "one-line": Case(
-        logs={"log": ["one-line", "--mb", "50"]},
-        commands={"orjson": orjson_over("log"), "measure": dshc("measure", "log")},
-    ),
-    "attacks": Case(
-        logs={"deep": ["deep", "--count", "100000"], "bomb": ["bomb", "--count", "10000000000"]},
-        commands={
-            "depth 100,000": dshc("verify", "deep"),
-            "bomb of 10 GB": dshc("measure", "bomb"),
-        },
-        promises=[Promise(command="bomb of 10 GB", at_most=600)],
-        codes={"depth 100,000": 1, "bomb of 10 GB": 4},
-    ),
-}
+HEAD: Final = "| | measured | promised |\n|---|---|---|"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One process: how long it took, its peak in bytes, its exit code (negative: a signal)."""
+    """One process: its time by the clock and on all cores, its peak, its exit code."""
 
-    seconds: float
+    clock_seconds: float
+    cpu_seconds: float
     peak_bytes: int
     code: int
 
 
-def run(words: Sequence[str]) -> Run:
-    """Run a whole process to its end, or to the limit."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of a command's runs: medians, the highest peak, every exit code."""
+
+    clock_seconds: float
+    cpu_seconds: float
+    peak_mb: float
+    codes: frozenset[int]
+
+
+def run(words: Sequence[str], folder: str) -> Run:
+    """Run a whole process to its end, or to the limit, in a folder without configuration."""
+    # An installed package has its bytecode beside it; the first round writes what is missing.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     begun = time.perf_counter()
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    clock = threading.Timer(LIMIT_SECONDS, process.kill)
-    clock.start()
+    process = subprocess.Popen(
+        words,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=folder,
+        env=environment,
+    )
+    watch = threading.Timer(LIMIT_SECONDS, process.kill)
+    watch.start()
     _, status, used = os.wait4(process.pid, 0)
-    clock.cancel()
+    clock_seconds = time.perf_counter() - begun
+    watch.cancel()
     process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - begun
     unit = 1 if sys.platform == "darwin" else 1024
-    return Run(seconds=seconds, peak_bytes=used.ru_maxrss * unit, code=process.returncode)
+    return Run(
+        clock_seconds=clock_seconds,
+        cpu_seconds=used.ru_utime + used.ru_stime,
+        peak_bytes=used.ru_maxrss * unit,
+        code=process.returncode,
+    )
+
+
+# Logs ---------------------------------------------------------------------------------------------
 
 
 def make_logs(case: Case, folder: Path, scale: float) -> dict[str, Path]:
@@ -230,17 +98,35 @@ def make_logs(case: Case, folder: Path, scale: float) -> dict[str, Path]:
     for name, words in case.logs.items():
         path = folder / f"{'_'.join(words).replace('-', '')}_{scale:g}.jsonl"
         made[name] = path
-        if not path.exists():
-            generator = Path(__file__).with_name("generate.py")
-            scaled = list(scale_words(words, scale))
-            command = [sys.executable, str(generator), scaled[0], str(path), *scaled[1:]]
-            subprocess.run(command, check=True)
+        if path.exists():
+            continue
+        scaled = list(scale_words(words, scale))
+        if COPIES in scaled:
+            at = scaled.index(COPIES)
+            make_folder(path, scaled[:at], int(scaled[at + 1]))
+        else:
+            make_log(path, scaled)
     return made
+
+
+def make_log(path: Path, words: Sequence[str]) -> None:
+    """One log of that shape."""
+    generator = str(Path(__file__).with_name("generate.py"))
+    subprocess.run([sys.executable, generator, words[0], str(path), *words[1:]], check=True)
+
+
+def make_folder(path: Path, words: Sequence[str], count: int) -> None:
+    """A folder of so many equal logs."""
+    path.mkdir()
+    first = path / "0.jsonl"
+    make_log(first, words)
+    for number in range(1, count):
+        shutil.copy(first, path / f"{number}.jsonl")
 
 
 def scale_words(words: Sequence[str], scale: float) -> Iterator[str]:
     """The generator's words with sizes and counts made smaller."""
-    sized = {"--mb", "--count", "--replacements"}
+    sized = {"--mb", "--count", "--replacements", COPIES}
     for before, word in zip(("", *words), words, strict=False):
         if before in sized and scale != 1:
             yield f"{float(word) * scale:g}" if before == "--mb" else str(int(int(word) * scale))
@@ -249,8 +135,8 @@ def scale_words(words: Sequence[str], scale: float) -> Iterator[str]:
 
 
 @contextmanager
-def with_paths(words: Sequence[str], logs: Mapping[str, Path]) -> Iterator[list[str]]:
-    """A command's words with paths in the place of names; copies are gone afterwards."""
+def with_paths(words: Sequence[str], logs: Mapping[str, Path]) -> Iterator[tuple[list[str], str]]:
+    """A command's words with paths in the place of names, and an empty folder to run in."""
     with tempfile.TemporaryDirectory() as folder:
         filled = []
         for word in words:
@@ -259,74 +145,128 @@ def with_paths(words: Sequence[str], logs: Mapping[str, Path]) -> Iterator[list[
                 filled.append(shutil.copy(path, folder))
             else:
                 filled.append(str(logs.get(word, word)))
-        yield filled
+        yield filled, folder
 
 
-def rounds(case: Case, logs: Mapping[str, Path], count: int) -> dict[str, list[Run]]:
-    """Each command's runs, the commands taking turns; a first round fills the caches."""
+# Figures ------------------------------------------------------------------------------------------
+
+
+def rounds(case: Case, logs: Mapping[str, Path], count: int) -> dict[str, Figures]:
+    """Each command's figures, the commands taking turns; a first round fills the caches."""
     runs: dict[str, list[Run]] = {label: [] for label in case.commands}
     for _ in range(count + 1):
         for label, words in case.commands.items():
-            with with_paths(words, logs) as filled:
-                runs[label].append(run(filled))
-    return {label: taken[1:] for label, taken in runs.items()}
+            with with_paths(words, logs) as (filled, folder):
+                runs[label].append(run(filled, folder))
+    return {label: figures(taken[1:]) for label, taken in runs.items()}
 
 
-def report(name: str, case: Case, runs: Mapping[str, Sequence[Run]]) -> tuple[list[str], bool]:
+def figures(runs: Sequence[Run]) -> Figures:
+    """What the runs come to."""
+    return Figures(
+        clock_seconds=statistics.median(one.clock_seconds for one in runs),
+        cpu_seconds=statistics.median(one.cpu_seconds for one in runs),
+        peak_mb=max(one.peak_bytes for one in runs) / 1e6,
+        codes=frozenset(one.code for one in runs),
+    )
+
+
+def report(case: Case, found: Mapping[str, Figures], *, whole: bool) -> tuple[list[str], bool]:
     """The case's rows of the table, and whether all its promises were kept."""
-    median = {label: statistics.median(r.seconds for r in taken) for label, taken in runs.items()}
-    peak_mb = {label: max(r.peak_bytes for r in taken) / 1e6 for label, taken in runs.items()}
-    base = next(iter(runs))
     rows, all_kept = [], True
-    for label, taken in runs.items():
-        said = []
-        for promise in (p for p in case.promises if p.command == label):
-            found = peak_mb[label] if promise.times is None else 0.0
-            if promise.times is not None:
-                found = median[label] / median[promise.times]
-            kept = found <= promise.at_most
-            all_kept = all_kept and kept
-            said.append(f"{promise}: {'kept' if kept else f'**broken** ({found:.2f})'}")
-        wrong = {r.code for r in taken} - {case.codes.get(label, 0)}
-        if wrong:
-            all_kept = False
-            said.append(f"**exit {', '.join(map(str, sorted(wrong)))}**")
-        rows.append(
-            f"| {name} | {label} | {median[label]:.3f} s | {median[label] / median[base]:.2f} "
-            f"| {peak_mb[label]:.0f} MB | {'; '.join(said)} |"
-        )
+    for label, own in found.items():
+        promises = [one for one in case.promises if one.command == label]
+        said = [(one, is_kept(one, case, found)) for one in promises]
+        ends = own.codes == {case.codes.get(label, 0)}
+        all_kept = all_kept and ends and all(kept for _, kept in said)
+        if promises or whole or not ends:
+            words = [f"{one}{'' if kept else ' **(broken)**'}" for one, kept in said]
+            if not ends:
+                words.append(f"**exit {', '.join(map(str, sorted(own.codes)))}**")
+            measured = "; ".join(measures(label, promises, case, found))
+            rows.append(f"| {case.title}: {label} | {measured} | {'; '.join(words)} |")
     return rows, all_kept
+
+
+def is_kept(promise: Promise, case: Case, found: Mapping[str, Figures]) -> bool:
+    """Whether what was found is within the limit."""
+    own = found[promise.command]
+    if promise.times is None:
+        return own.peak_mb <= promise.at_most
+    return ratio(own, found[promise.times], case.judged) <= promise.at_most
+
+
+def measures(
+    label: str, promises: Sequence[Promise], case: Case, found: Mapping[str, Figures]
+) -> Iterator[str]:
+    """The parts of the column `measured`: what is promised, in the order of the promises."""
+    own, first = found[label], next(iter(found))
+    others = [one.times for one in promises if one.times] or [first] * (label != first)
+    for other in others:
+        cpu, clock = (ratio(own, found[other], judged) for judged in ("CPU", "clock"))
+        shown = (cpu, clock, "by the clock") if case.judged == "CPU" else (clock, cpu, "CPU")
+        yield f"{shown[0]:.2f} × {other} ({shown[1]:.2f} {shown[2]})"
+    seconds = own.cpu_seconds if case.judged == "CPU" else own.clock_seconds
+    yield f"{seconds:.3f} s" if seconds < 0.1 else f"{seconds:.2f} s"
+    yield f"{own.peak_mb:.0f} MB"
+
+
+def ratio(own: Figures, other: Figures, judged: str) -> float:
+    """How many times the other command's time this one takes."""
+    if judged == "CPU":
+        return own.cpu_seconds / other.cpu_seconds
+    return own.clock_seconds / other.clock_seconds
+
+
+# The command line ---------------------------------------------------------------------------------
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """The command line; see the module's first lines."""
-    parser = argparse.ArgumentParser(description="What dshc costs, as ratios in one run.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks", description="What dshc costs, as ratios in one run."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="cases to run; without: all")
     parser.add_argument("--list", action="store_true", help="name the cases")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--all", action="store_true", help="show what has no promise, too")
+    parser.add_argument("--rounds", type=int, help="of each case, in place of its own number")
     parser.add_argument("--scale", type=float, default=1, help="make all logs smaller or larger")
     parser.add_argument("--folder", type=Path, help="keep the logs here for the next time")
     options = parser.parse_args(words)
-    unknown = set(options.names) - set(CASES)
-    if unknown:
+    names = [*CASES, *SCRIPTS]
+    if unknown := set(options.names) - set(names):
         parser.error(f"no such case: {', '.join(sorted(unknown))}; see --list")
     if options.list:
-        print("\n".join(CASES))
+        print("\n".join(names))
         return 0
-    print("| case | command | median | ratio | peak | promise |\n|---|---|---|---|---|---|")
-    all_kept = True
+    print(HEAD, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
-        for name in options.names or CASES:
-            case = CASES[name]
-            logs = make_logs(case, folder, options.scale)
-            rows, kept = report(name, case, rounds(case, logs, options.rounds))
-            print("\n".join(rows), flush=True)
-            all_kept = all_kept and kept
-            if options.folder is None:
-                for path in logs.values():
-                    path.unlink(missing_ok=True)
-    return 0 if all_kept else 1
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = [
+            run_script(name, options) if name in SCRIPTS else run_case(CASES[name], folder, options)
+            for name in options.names or names
+        ]
+    return 0 if all(kept) else 1
+
+
+def run_case(case: Case, folder: Path, options: argparse.Namespace) -> bool:
+    """Print the case's rows; tell whether its promises were kept."""
+    logs = make_logs(case, folder, options.scale)
+    found = rounds(case, logs, options.rounds or case.rounds or ROUNDS)
+    rows, kept = report(case, found, whole=options.all)
+    for row in rows:
+        print(row, flush=True)
+    return kept
+
+
+def run_script(name: str, options: argparse.Namespace) -> bool:
+    """Let the module print its rows; tell whether its promises were kept."""
+    words = ["--scale", str(options.scale), *(["--all"] if options.all else [])]
+    if options.rounds:
+        words += ["--rounds", str(options.rounds)]
+    done = subprocess.run([sys.executable, "-m", f"tests.benchmarks.{name}", *words], check=False)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

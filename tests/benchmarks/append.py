@@ -1,13 +1,13 @@
 """What one append to an open session costs on short and on long logs: it must not matter.
 
-    python tests/benchmarks/append.py [APPENDS]
+    python -m tests.benchmarks append
 
-The sessions take turns, so that all meet the same machine; a row's ratio is to the first row's
-median. The second column leaves out `fsync`, which is the disk's cost and hides ours.
-Exits 1 if a long log makes an append more than twice as dear.
+Prints rows of the benchmarks' table. The sessions take turns, so that all meet the same machine; a
+ratio is to the first session's median. Judged is an append without `fsync`, which is the disk's
+cost and hides ours. Exits 1 if a long log makes an append more than twice as dear.
 """
 
-import subprocess
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +20,8 @@ from dsh_compact.events import Text
 from dsh_compact.journal import Disk
 from dsh_compact.session import WritableSession, open_session
 
+from .__main__ import make_log, scale_words  # noqa: TID252, as there
+
 APPENDS: Final = 200
 """To each session: enough for a median that a busy disk moves little."""
 
@@ -29,7 +31,6 @@ MOST: Final = 2.0
 SHAPES: Final = {
     "1,000 nodes": ["many-nodes", "--count", "1000"],
     "200,000 nodes": ["many-nodes", "--count", "200000"],
-    "1 MB": ["realistic", "--mb", "1"],
     "100 MB": ["realistic", "--mb", "100"],
     "100 MB, framed": ["realistic", "--mb", "100", "--framed"],
 }
@@ -42,20 +43,29 @@ class NoWait(Disk):
         """Returns at once."""
 
 
-def main(words: list[str]) -> int:
-    """Print the table; return the exit code."""
-    count = int(words[0]) if words else APPENDS
-    print("| log | an append | ratio | without fsync | ratio |\n|---|---|---|---|---|")
+def main() -> int:
+    """Print the rows; return the exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--scale", type=float, default=1)
+    parser.add_argument("--rounds", type=int, default=APPENDS)
+    parser.add_argument("--all", action="store_true", help="has no effect: all is promised")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        logs = {name: make(Path(folder), shape) for name, shape in SHAPES.items()}
-        synced, unsynced = measured(logs, Disk(), count), measured(logs, NoWait(), count)
-    first, worst = next(iter(logs)), 0.0
-    for name in logs:
-        ratios = [taken[name] / taken[first] for taken in (synced, unsynced)]
-        worst = max(worst, ratios[1])
+        logs = {
+            name: make(Path(folder), [*scale_words(shape, options.scale)])
+            for name, shape in SHAPES.items()
+        }
+        unsynced = measured(logs, NoWait(), options.rounds)
+        synced = measured(logs, Disk(), options.rounds)
+    first, *others = logs
+    worst = 0.0
+    for name in others:
+        ratio = unsynced[name] / unsynced[first]
+        worst = max(worst, ratio)
+        broken = " **(broken)**" if ratio > MOST else ""
         print(
-            f"| {name} | {synced[name] * 1e6:.0f} µs | {ratios[0]:.2f} "
-            f"| {unsynced[name] * 1e6:.0f} µs | {ratios[1]:.2f} |"
+            f"| append to {name} | {ratio:.2f} × to {first}; {unsynced[name] * 1e6:.0f} µs, "
+            f"{synced[name] * 1e6:.0f} with `fsync` | ≤ {MOST:g} ×{broken} |"
         )
     return int(worst > MOST)
 
@@ -64,8 +74,7 @@ def make(folder: Path, shape: list[str]) -> Path:
     """A log of that shape, alone in a folder, since a log's lock lies beside it."""
     place = Path(tempfile.mkdtemp(dir=folder))
     path = place / "session.v4.jsonl"
-    generator = str(Path(__file__).with_name("generate.py"))
-    subprocess.run([sys.executable, generator, shape[0], str(path), *shape[1:]], check=True)
+    make_log(path, shape)
     return path
 
 
@@ -90,4 +99,4 @@ def seconds(session: WritableSession, number: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())
