@@ -47,10 +47,10 @@ def test_a_promise_is_kept_or_broken_by_the_time_that_judges() -> None:
         Promise(command="slow", at_most=49),
     ]
     rows: tuple[tuple[Literal["CPU", "clock"], str], ...] = (
-        ("CPU", "2.00 × fast (3.00 by the clock); 2.00 s; 50 MB | ≤ 2.5 ×; ≤ 49 MB **(broken)** |"),
+        ("CPU", "2.00 × fast (3.00 by the clock); 2.00 s; 50 MB | ≤ 2.5 ×; ≤ 49 MB **(missed)** |"),
         (
             "clock",
-            "3.00 × fast (2.00 CPU); 3.00 s; 50 MB | ≤ 2.5 × **(broken)**; ≤ 49 MB **(broken)** |",
+            "3.00 × fast (2.00 CPU); 3.00 s; 50 MB | ≤ 2.5 × **(missed)**; ≤ 49 MB **(missed)** |",
         ),
     )
     for judged, words in rows:

@@ -1,6 +1,6 @@
 """What the commands cost on large and on hard logs, in one table, as the README shows it.
 
-    python -m tests.benchmarks                every promise; ten minutes and 2 GB of disk
+    python -m tests.benchmarks                every promise; five minutes and 2 GB of disk
     python -m tests.benchmarks 100mb nodes    some cases
     python -m tests.benchmarks --all          what is measured and not promised, too
     python -m tests.benchmarks --list
@@ -180,7 +180,7 @@ def report(case: Case, found: Mapping[str, Figures], *, whole: bool) -> tuple[li
         ends = own.codes == {case.codes.get(label, 0)}
         all_kept = all_kept and ends and all(kept for _, kept in said)
         if promises or whole or not ends:
-            words = [f"{one}{'' if kept else ' **(broken)**'}" for one, kept in said]
+            words = [f"{one}{'' if kept else ' **(missed)**'}" for one, kept in said]
             if not ends:
                 words.append(f"**exit {', '.join(map(str, sorted(own.codes)))}**")
             measured = "; ".join(measures(label, promises, case, found))
@@ -201,7 +201,9 @@ def measures(
 ) -> Iterator[str]:
     """The parts of the column `measured`: what is promised, in the order of the promises."""
     own, first = found[label], next(iter(found))
-    others = [one.times for one in promises if one.times] or [first] * (label != first)
+    others = [one.times for one in promises if one.times]
+    if not promises and label != first:
+        others = [first]
     for other in others:
         cpu, clock = (ratio(own, found[other], judged) for judged in ("CPU", "clock"))
         shown = (cpu, clock, "by the clock") if case.judged == "CPU" else (clock, cpu, "CPU")

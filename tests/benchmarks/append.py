@@ -62,7 +62,7 @@ def main() -> int:
     for name in others:
         ratio = unsynced[name] / unsynced[first]
         worst = max(worst, ratio)
-        broken = " **(broken)**" if ratio > MOST else ""
+        broken = " **(missed)**" if ratio > MOST else ""
         print(
             f"| append to {name} | {ratio:.2f} × to {first}; {unsynced[name] * 1e6:.0f} µs, "
             f"{synced[name] * 1e6:.0f} with `fsync` | ≤ {MOST:g} ×{broken} |"

@@ -109,7 +109,7 @@ def show(row: Row, runs: int) -> bool:
     own = statistics.median(one for one, _ in pairs)
     print(
         f"| tokens: {row.what} | {ratio:.2f} × {row.other}; {own:.3f} s "
-        f"| {promised}{'' if kept else ' **(broken)**'} |"
+        f"| {promised}{'' if kept else ' **(missed)**'} |"
     )
     return kept
 
