@@ -178,7 +178,7 @@ class SurfaceChange(Struct, frozen=True, gc=False):
     op: Op
     sources: tuple[int, ...]
     place: Place
-    identity: bytes | None = None
+    identity: object = None
 
 
 class SurfaceEvent(Struct, frozen=True, kw_only=True):

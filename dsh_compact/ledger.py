@@ -11,7 +11,7 @@ import os
 from io import RawIOBase
 from typing import Final
 
-from dsh_compact.codec import Scanner, identity_of
+from dsh_compact.codec import Identity, Scanner
 from dsh_compact.errors import UnreadableLog
 from dsh_compact.events import Event, SurfaceChange
 from dsh_compact.journal import flush_file
@@ -57,7 +57,7 @@ class Standing:
                 for event in scanner.scan(*run):
                     if isinstance(event, SurfaceChange):
                         self._surface = self._surface.extend(
-                            event, lambda node: identity_of(reader.read(node.place))
+                            event, lambda node: Identity(reader.read(node.place))
                         )
             self.end_bytes = reader.end_bytes
         self.events = scanner.next_seq

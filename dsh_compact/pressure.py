@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.running import Ran, Runner, run_here, stays_here
-from dsh_compact.errors import BackendFailed, DshcError, LogError, RuleBroken
+from dsh_compact.errors import BackendFailed, DamagedLog, DshcError, LogError, RuleBroken
 from dsh_compact.ledger import Glance, Reading, Standing
 from dsh_compact.measurement import window_of
 from dsh_compact.meter import Pressure
@@ -122,7 +122,7 @@ def before_step(
 def run(
     session: WritableSession, policy: Policy, backend: Backend, wishes: Wishes = NO_WISHES
 ) -> Outcome:
-    """The path, once; what it says it did was found again in a fresh reading of the file.
+    """The path, once; what it says it did was read back from the file.
 
     Raises `LogError` and its kin where the log cannot be measured; a backend's failure is in the
     outcome.
@@ -276,8 +276,9 @@ class _Evidence:
             raise self._changed("somebody else wrote to the log during the attempt")
         try:
             standing.follow()
-        except RuleBroken:
-            session.resync()  # which tells what is wrong, and where
+        except RuleBroken as fault:
+            session.resync()
+            raise DamagedLog(session.path, fault.damage, fault.problem, seq=fault.seq) from None
         remembered = (session.events, session.replace_generation, session.size_bytes)
         if remembered != (standing.events, standing.generation, standing.end_bytes):
             session.resync()

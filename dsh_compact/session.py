@@ -16,11 +16,11 @@ from dsh_compact import meter as metering
 from dsh_compact import tokens
 from dsh_compact.codec import (
     EVERY,
+    Identity,
     Scanner,
     decode_header,
     decode_request_header,
     decode_surface_event,
-    identity_of,
 )
 from dsh_compact.codec.quick import decode_message, message_in
 from dsh_compact.errors import (
@@ -307,8 +307,8 @@ class Session:
         if self._watch is not None:
             self._watch(event, before, self.surface)
 
-    def _recall(self, node: Node) -> bytes:
-        return identity_of(self.line(node.place))
+    def _recall(self, node: Node) -> Identity:
+        return Identity(self.line(node.place))
 
     def _note_unknown(self, event: Other) -> None:
         if event.type not in self.unknown_types:
@@ -459,15 +459,15 @@ def admit(
     version: int,
     first_seq: int,
     surface: Surface,
-    recall: Callable[[Node], bytes],
+    recall: Callable[[Node], object],
 ) -> None:
     """Raises `NotAdmitted` unless the records `lines` may follow on `surface`, their messages too.
 
     The first must carry `first_seq`; `recall` reads a result that is in the log already.
     """
 
-    def recall_any(node: Node) -> bytes:
-        return recall(node) if node.seq < first_seq else identity_of(lines[node.seq - first_seq])
+    def recall_any(node: Node) -> object:
+        return recall(node) if node.seq < first_seq else Identity(lines[node.seq - first_seq])
 
     scanner = Scanner(version, EVERY, strict=True)
     scanner.next_seq = first_seq
@@ -559,7 +559,7 @@ def create_session(
     return open_session(path, clock=clock)
 
 
-def _recall_nothing(node: Node) -> bytes:
+def _recall_nothing(node: Node) -> object:
     raise AssertionError(f"a new log holds no node {node.seq}")
 
 

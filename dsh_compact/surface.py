@@ -47,8 +47,8 @@ class Replacement(Struct, frozen=True):
     shadowed: tuple[Node, ...]
 
 
-Recall = Callable[[Node], bytes]
-"""Reads a tool result's identity again: its record without the content."""
+Recall = Callable[[Node], object]
+"""Reads a tool result's identity again: equal where two records differ in no more than content."""
 
 _Blocks = tuple[tuple[Node, ...], ...]
 

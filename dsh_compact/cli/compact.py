@@ -67,8 +67,8 @@ def command(
 
     At the threshold or above, or with --force, long tool results are pruned and the oldest messages
     folded into one checkpoint; the newest stay as they are. It is appended to the log under the
-    harness's own lock, each step flushed before it counts, and what is reported was found again in
-    a fresh reading of the file. Below the threshold nothing happens, and the exit code is 0; it is
+    harness's own lock, each step flushed before it counts, and what is reported was read back from
+    the file. Below the threshold nothing happens, and the exit code is 0; it is
     1 where nothing could go although it was asked for, 5 where the backend failed, 4 where another
     process owns the log.
     """

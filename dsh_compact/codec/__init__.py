@@ -13,16 +13,16 @@ from dsh_compact.codec.decode import (
     decode_request_header,
     decode_surface_event,
 )
-from dsh_compact.codec.identity import identity_of
+from dsh_compact.codec.identity import Identity
 from dsh_compact.codec.scan import EVERY, Scanner
 
 __all__ = [
     "EVERY",
+    "Identity",
     "Scanner",
     "content_json",
     "decode",
     "decode_header",
     "decode_request_header",
     "decode_surface_event",
-    "identity_of",
 ]

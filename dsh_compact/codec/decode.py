@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET, Raw
 
 from dsh_compact.codec import wire
-from dsh_compact.codec.identity import identity_of
+from dsh_compact.codec.identity import Identity
 from dsh_compact.codec.types import KNOWN_TYPES, PACKED_TYPES, SURFACE_KINDS
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import (
@@ -185,7 +185,7 @@ def _surface_change(
     op = _op(record, version)
     if op is APPEND:
         return SurfaceChange(record.seq, kind, op, (), place)
-    identity = identity_of(line) if kind == "tool" else None
+    identity = Identity(line) if kind == "tool" else None
     return SurfaceChange(record.seq, kind, op, _sources(record), place, identity)
 
 

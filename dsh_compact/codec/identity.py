@@ -1,4 +1,4 @@
-"""Which tool result a record is: all that it says but its content, as bytes to compare.
+"""Which tool result a record is: all that it says but its content.
 
 The rule that it serves: a tool result may take the place of one other, changing nothing but its
 content (FORMAT, "The surface"). Two records that say the same have the same identity, in whatever
@@ -48,9 +48,42 @@ class _WrappedResult(Struct):
     data: _WrappedData
 
 
-def identity_of(line: bytes) -> bytes:
-    """A tool result's record without its content: what the result that replaces it must repeat."""
-    data = wire.read(_without_content(line), dict[str, Any]).get("data")
+class _Outline(Struct):
+    """A record's data as it is written."""
+
+    data: Raw
+
+
+class Identity:
+    """A tool result's record without its content: what the result that replaces it must repeat.
+
+    Two are equal where they say the same. Nearly always they are written alike, which is seen
+    without reading either.
+    """
+
+    __slots__ = ("_data", "_line")
+
+    def __init__(self, line: bytes) -> None:
+        """Of the record in `line`, which is JSON."""
+        self._line = _without_content(line)
+        self._data: bytes | None = None
+        if self._line is not line:
+            self._data = bytes(msgspec.json.decode(self._line, type=_Outline).data)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Identity):
+            return NotImplemented
+        if self._data is not None and self._data == other._data:
+            return True
+        return _sorted(self._line) == _sorted(other._line)
+
+    def __hash__(self) -> int:
+        return hash(_sorted(self._line))
+
+
+def _sorted(line: bytes) -> bytes:
+    """All but the content, the same bytes for whatever says the same."""
+    data = wire.read(line, dict[str, Any]).get("data")
     message = data.get("message") if isinstance(data, dict) else None
     if isinstance(message, dict):
         match message.get("content"):

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, structs
 
 from dsh_compact import tokens
-from dsh_compact.codec import decode_surface_event, encode, identity_of
+from dsh_compact.codec import Identity, decode_surface_event, encode
 from dsh_compact.codec.audit import Audited, audit
 from dsh_compact.codec.encode import Draft
 from dsh_compact.codec.renumber import renumber
@@ -126,7 +126,7 @@ class Mender:
         self._remedies = remedies
         self._quiet = quiet
         self._prices: dict[int, int] = {}
-        self._identities: dict[int, bytes] = {}
+        self._identities: dict[int, Identity] = {}
         self._written: dict[int, bytes] = {}
         self._is_orphan = False
         self._is_whole = True
@@ -250,7 +250,7 @@ class Mender:
         if isinstance(record.event, SurfaceChange):
             self.surface = self.surface.extend(record.event, self._recall)
             if changed and record.type == "tool/result":
-                self._identities[record.event.seq] = identity_of(line)
+                self._identities[record.event.seq] = Identity(line)
             if record.place == NOWHERE:
                 self._written[record.event.seq] = line
         if record.message is not None:
@@ -340,9 +340,9 @@ class Mender:
         """What these nodes cost together, in tokens."""
         return sum(self._prices.get(node.seq, 0) for node in nodes)
 
-    def _recall(self, node: Node) -> bytes:
+    def _recall(self, node: Node) -> Identity:
         known = self._identities.get(node.seq)
-        return identity_of(self._line(node.place, node.seq)) if known is None else known
+        return Identity(self._line(node.place, node.seq)) if known is None else known
 
     def _line(self, place: Place, seq: int) -> bytes:
         return self._written[seq] if place == NOWHERE else self._read(place)

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from dsh_compact import tokens
-from dsh_compact.codec import identity_of
+from dsh_compact.codec import Identity
 from dsh_compact.codec.audit import Audited, audit, audit_header
 from dsh_compact.codec.renumber import renumber
 from dsh_compact.codec.splice import as_utf8
@@ -180,8 +180,8 @@ class Inspector:
     def _price(self, node: Node) -> int | None:
         return self._prices.get(node.seq)
 
-    def _recall(self, node: Node) -> bytes:
-        return identity_of(self._read(node.place))
+    def _recall(self, node: Node) -> Identity:
+        return Identity(self._read(node.place))
 
     # Seqs -----------------------------------------------------------------------------------------
 
