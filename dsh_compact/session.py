@@ -301,9 +301,9 @@ class Session:
         elif isinstance(event, Other):
             self._note_unknown(event)
             return
-        self.meter = self.meter.extend(event, before)
-        if self._follow_turns:
+        elif self._follow_turns:
             self.turns = self.turns.extend(event)
+        self.meter = self.meter.extend(event, before)
         if self._watch is not None:
             self._watch(event, before, self.surface)
 

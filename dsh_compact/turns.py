@@ -15,7 +15,6 @@ from dsh_compact.events import (
     Event,
     StepEnd,
     StepStart,
-    SurfaceChange,
     ToolCallStarted,
     TurnEnd,
     TurnStart,
@@ -61,8 +60,6 @@ class Turns(Struct, frozen=True, kw_only=True):
     def extend(self, event: Event) -> "Turns":
         """Where the session stands after `event`."""
         match event:
-            case SurfaceChange():  # nearly half of what comes by
-                return self
             case TurnStart(turn=turn):
                 return structs.replace(
                     self, turn=turn, last_turn=turn, step=None, last_step=0, started_calls=()
