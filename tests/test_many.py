@@ -180,6 +180,24 @@ def test_logs_of_a_process_that_died_by_chance_are_tried_again(paths: list[str])
     assert [*range(40)] == [size for size, _ in found]
 
 
+@needs_cores
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("most", [0, 1])
+def test_fewer_processes_do_where_the_system_has_no_more(
+    most: int, paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One does all the work; where there is none, an error says so."""
+    forks = [os.fork] * most
+    monkeypatch.setattr(os, "fork", lambda: forks.pop()() if forks else os.open("/dev/null/x", 0))
+    found = many.each(many.Job(weigh, failed), paths, label="weighing", stream=True)
+    if most:
+        assert [*range(40)] == [size for size, _ in found]
+    else:
+        with pytest.raises(many.NoWorker, match="no process can be started"):
+            list(found)
+    assert [] == children()
+
+
 @pytest.mark.parametrize("here_seconds", [-1, 1_000], ids=["processes", "one process"])
 def test_an_error_of_a_log_is_its_result(
     here_seconds: float, paths: list[str], monkeypatch: pytest.MonkeyPatch

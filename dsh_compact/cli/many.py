@@ -248,7 +248,9 @@ def _in_processes(
     due = 0
     while todo or crew.busy:
         while todo and crew.has_room and (not in_order or todo[0].first < due + MOST_AHEAD):
-            crew.hand(todo.popleft())
+            if not crew.hand(todo[0]):
+                break
+            todo.popleft()
         endings.obey()
         ready = crew.wait()
         endings.held = True
@@ -283,7 +285,7 @@ class _Worker(NamedTuple):
 class _Crew(Generic[Result]):
     """At most `size` processes, each with one part at a time, all gone when the context is left.
 
-    They start as they are needed, and one that died is replaced.
+    They start as they are needed, as far as the system lets them; one that died is replaced.
     """
 
     def __init__(self, job: Job[Result], size: int) -> None:
@@ -315,12 +317,22 @@ class _Crew(Generic[Result]):
         """Whether a part can be handed over."""
         return len(self._busy) < self._size
 
-    def hand(self, part: _Part) -> None:
-        """Let a process work on the part."""
-        worker = self._idle.pop() if self._idle else self._hired()
+    def hand(self, part: _Part) -> bool:
+        """Let a process work on the part; False where there is none to spare after all.
+
+        Raises `NoWorker` where there is none at all.
+        """
+        try:
+            worker = self._idle.pop() if self._idle else self._hired()
+        except OSError as fault:
+            if not self._busy:
+                raise NoWorker(fault) from None
+            self._size = len(self._busy)
+            return False
         self._busy[worker.pipe] = worker, part
         with suppress(OSError):  # it died in the meantime, as `finished` will find
             worker.pipe.send(part.paths)
+        return True
 
     def wait(self) -> list["Connection"]:
         """The pipes of processes that have finished their part or died, at least one."""
@@ -349,9 +361,11 @@ class _Crew(Generic[Result]):
         process = self._process(target=_serve, args=(self._job, theirs, inherited), daemon=True)
         try:
             process.start()
-        except OSError as fault:
-            raise NoWorker(fault) from None
-        theirs.close()
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
         return _Worker(process, ours)
 
     def _workers(self) -> list[_Worker]:
