@@ -179,6 +179,28 @@ def test_a_bug_keeps_its_traceback_and_is_no_finding(probe: list[str]) -> None:
     assert done.err.endswith("ValueError: \\x1b[2J\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["measure", "-", "-"], "standard input was named twice, and can be read only once; "),
+        (["verify", "-", "--", "-"], "standard input was named twice, and can be read only once; "),
+        (["measure", ""], "the LOG has an empty name; "),
+        (["compact", ""], "the LOG has an empty name; "),
+        (["verify", "a.jsonl", ""], "the LOG has an empty name; "),
+    ],
+)
+def test_a_log_that_cannot_be_meant_is_wrong_usage(words: list[str], told: str) -> None:
+    """Standard input twice; a shell's unset variable, which is not the folder one is in."""
+    done = dshc(*words)
+    assert (2, "", True) == (done.code, done.out, done.err.startswith(f"dshc: {told}"))
+
+
+def test_a_log_may_be_named_twice(logs: Path) -> None:
+    """It is measured twice."""
+    log = logs / "v4-stuck.jsonl"
+    assert 2 == len(dshc("measure", "--json", log, log).json["logs"])
+
+
 def test_a_commands_number_is_the_exit_code(probe: list[str]) -> None:
     """What `command` returns is what the process exits with."""
     assert Ran(code=3, out="", err="") == run([*probe, "probe", "--do", "3"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -458,3 +459,31 @@ def test_damage_that_is_written_ends_the_following(tmp_path: Path) -> None:
         with path.open("ab") as file:
             file.write(line({"type": "turn/end", "seq": 99, "time": 1, "data": {"turn": 1}}))
         assert "seq 99" in said("verify")
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("code", "told", "how"),
+    [
+        (130, b"dshc: interrupted\n", signal.SIGINT),
+        (-signal.SIGTERM, b"", signal.SIGTERM),
+        (141, b"", None),
+    ],
+)
+def test_following_ends_without_a_fuss(
+    code: int, told: bytes, how: signal.Signals | None, tmp_path: Path
+) -> None:
+    """Ctrl-C, a script's kill, and a reader who leaves (`| head -1`) though nothing new comes."""
+    path = Conversation().user("a").compaction("s").write(tmp_path / "log")
+    work = subprocess.Popen(
+        [DSHC, "history", "--follow", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert work.stdout is not None
+    assert work.stderr is not None
+    with work:
+        assert b"summary" in work.stdout.readline()
+        if how is None:
+            work.stdout.close()
+        else:
+            work.send_signal(how)
+        assert (code, told) == (work.wait(timeout=20), work.stderr.read())

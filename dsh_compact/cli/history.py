@@ -78,6 +78,7 @@ def _follow_one(session: Session, recorder: Recorder, *, json: bool) -> str:
         for row in recorder.take(session):
             _print(row, session.path, json=json)
         io.flush()
+        io.check_reader()
         sleep(POLL_SECONDS)
         if (reason := session.lost()) is not None:
             return reason
@@ -102,6 +103,7 @@ def _wait_for(path: Path) -> None:
         except DamagedLog as fault:
             if fault.damage is not Damage.HEADER_MISSING:
                 raise
+        io.check_reader()
         sleep(POLL_SECONDS)
 
 

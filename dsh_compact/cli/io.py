@@ -180,6 +180,21 @@ def flush() -> None:
             sys.stdout.flush()
 
 
+def check_reader() -> None:
+    """Raise BrokenPipeError where nobody reads stdout any more: a pipe tells without a write.
+
+    For who waits: `| head -1` shall not have to wait for a line that nobody wants.
+    """
+    import select
+
+    if sys.stdout is None or not hasattr(select, "poll"):
+        return
+    watch = select.poll()
+    watch.register(sys.stdout.fileno(), 0)
+    if any(what & (select.POLLERR | select.POLLHUP) for _, what in watch.poll(0)):
+        raise BrokenPipeError
+
+
 def let_go() -> None:
     """Send what is left, or give up on it: nothing that comes later changes the exit code."""
     try:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from dsh_compact.errors import UsageError
+from dsh_compact.reader import STANDARD_INPUT
 
 DEMO_LOG: Final = Path(__file__).parent.parent / "data" / "session.jsonl"
 """The session that ships inside the package."""
@@ -39,17 +40,31 @@ Window: TypeAlias = Annotated[
     typer.Option(min=1, metavar="TOKENS", help="The model's window; else the log tells."),
 ]
 
+
+def _named(path: str) -> Path:
+    """An empty name is a shell's unset variable: for a Path it would mean the folder one is in."""
+    if not path:
+        raise UsageError("the LOG has an empty name", "name a file, or . for this folder")
+    return Path(path)
+
+
 Log: TypeAlias = Annotated[
     Path,
     typer.Argument(
-        metavar="LOG", show_default=False, help="A session log, its directory, or - for stdin."
+        metavar="LOG",
+        parser=_named,
+        show_default=False,
+        help="A session log, its directory, or - for stdin.",
     ),
 ]
 
 OptionalLog: TypeAlias = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[LOG]", show_default=False, help="A session log, its directory, or - for stdin."
+        metavar="[LOG]",
+        parser=_named,
+        show_default=False,
+        help="A session log, its directory, or - for stdin.",
     ),
 ]
 
@@ -59,7 +74,10 @@ LARGEST: Final = 1e12
 Logs: TypeAlias = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="LOG...", show_default=False, help="Session logs, directories, or - for stdin."
+        metavar="LOG...",
+        parser=_named,
+        show_default=False,
+        help="Session logs, directories, or - for stdin.",
     ),
 ]
 
@@ -87,4 +105,8 @@ def logs_or_demo(logs: list[Path] | None, *, demo: bool) -> list[Path]:
         raise UsageError("--demo stands in place of a LOG, and both were given", "leave one out")
     if not demo and not logs:
         raise UsageError("no LOG was given", "name a session log, or try --demo")
+    if sum(str(log) == STANDARD_INPUT for log in logs or []) > 1:
+        raise UsageError(
+            "standard input was named twice, and can be read only once", "name it once"
+        )
     return [DEMO_LOG] if demo else list(logs or [])
