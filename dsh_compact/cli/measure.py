@@ -59,10 +59,7 @@ class Judgement(NamedTuple):
 def command(
     logs: options.Logs = None,
     *,
-    window: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="TOKENS", help="The model's window; else the log tells."),
-    ] = None,
+    window: options.Window = None,
     check: Annotated[
         bool, typer.Option("--check", help="Exit 1 when a log is over its threshold.")
     ] = False,
