@@ -1,6 +1,7 @@
 """What a command imports before it works: start-up is a promise, and it is made of imports.
 
-Times belong to `benchmarks` (the case `start-up`); here stands what must not be imported, on any machine.
+Times belong to `benchmarks` (the case `start-up`); here stands what must not be imported, on any
+machine.
 """
 
 from pathlib import Path
