@@ -228,7 +228,8 @@ def _find(log_path: str, folder: str) -> tuple[_File | None, tuple[str, ...]]:
 def _candidates(log_path: str, folder: str) -> list[Path]:
     here = Path(folder)
     log = here / log_path
-    beside = [] if log_path == "-" else [(log if log.is_dir() else log.parent) / FILE]
+    is_folder = os.path.isdir(log)  # noqa: PTH112, the Path's own raises where it may not look
+    beside = [] if log_path == "-" else [(log if is_folder else log.parent) / FILE]
     own = here / FILE
     if beside and _is_same(beside[0], own):
         beside = []

@@ -46,6 +46,16 @@ sys.exit(main())
 """
 """Lets `dsh_compact.cli` have one file more: adding a command takes nothing else."""
 
+READING: Final = (
+    "measure {}", "history {}", "show {}", "export --to openai {}", "config {}", "verify {}",
+    "compact --dry-run {}", "recover {}",
+)  # fmt: skip
+WRITING: Final = (
+    "compact {}", "append {} --user x", "append --new {} --user x", "undo {} -o copy", "repair {}",
+    "repair --in-place {}", "recover --in-place {}", "recover --keep {}", "history --follow {}",
+)  # fmt: skip
+"""Words with a place for a log; the first may wait for who writes to a pipe, the others never."""
+
 RAISE: Final = "(_ for _ in ()).throw({})"
 
 
@@ -195,6 +205,18 @@ def test_a_log_that_cannot_be_meant_is_wrong_usage(words: list[str], told: str) 
     assert (2, "", True) == (done.code, done.out, done.err.startswith(f"dshc: {told}"))
 
 
+@pytest.mark.parametrize(
+    "words", [*READING, *WRITING, "recover --junit {}/x", "recover --error {}"]
+)
+def test_a_name_that_is_too_long_is_told(words: str, tmp_path: Path) -> None:
+    """What the system cannot even look at is a sentence of ours, in every command."""
+    name = "n" * 300
+    done = dshc(*words.format(name).split(), cwd=tmp_path)
+    assert (True, "") == (done.code in (2, 4), done.out)
+    assert done.err.startswith(f"dshc: {name}")
+    assert 1 == done.err.count("\n")
+
+
 def test_a_log_may_be_named_twice(logs: Path) -> None:
     """It is measured twice."""
     log = logs / "v4-stuck.jsonl"
@@ -207,16 +229,6 @@ def test_a_commands_number_is_the_exit_code(probe: list[str]) -> None:
 
 
 # What is no log -----------------------------------------------------------------------------------
-
-READING: Final = (
-    "measure {}", "history {}", "show {}", "export --to openai {}", "config {}", "verify {}",
-    "compact --dry-run {}", "recover {}",
-)  # fmt: skip
-WRITING: Final = (
-    "compact {}", "append {} --user x", "append --new {} --user x", "undo {} -o copy", "repair {}",
-    "repair --in-place {}", "recover --in-place {}", "recover --keep {}", "history --follow {}",
-)  # fmt: skip
-"""Words with a place for a log; the first may wait for who writes to a pipe, the others never."""
 
 
 @pytest.mark.parametrize("words", [*READING, *WRITING])

@@ -6,6 +6,7 @@ and `MODULE:NAME` name a class, a function that makes a backend, or one. What sa
 Foreign code is imported only when it is asked for by name.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -177,7 +178,7 @@ def _module_of_file(path: str, spec: str) -> Any:
     from pathlib import Path
 
     file = Path(path).resolve()
-    if not file.is_file():
+    if not os.path.isfile(file):  # noqa: PTH113, the Path's own raises where it may not look
         raise UsageError(f"{path}: no such file", "name an existing FILE.py:NAME")
     name = f"dshc_backend_{file.stem}_{hash(file):x}"
     if name in sys.modules:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from time import sleep
 from typing import Annotated, Any, Final
 
@@ -60,7 +61,7 @@ def command(
 
 def _follow(path: Path, *, strict: bool, json: bool) -> int:
     """Print rows as they are written, for ever: Ctrl-C is the way out."""
-    if str(path) == STANDARD_INPUT or not (path.is_file() or path.is_dir()):
+    if str(path) == STANDARD_INPUT or _is_special(path):
         raise UsageError(f"{path}: only a file can be followed", "leave out --follow")
     while True:
         recorder = Recorder(strict=strict)
@@ -70,6 +71,15 @@ def _follow(path: Path, *, strict: bool, json: bool) -> int:
             reason = _follow_one(session, recorder, json=json)
         io.notice(f"{path}: {reason}: reading it anew")
         _wait_for(path)
+
+
+def _is_special(path: Path) -> bool:
+    """What cannot be looked at is for the reader to tell."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (S_ISREG(mode) or S_ISDIR(mode))
 
 
 def _follow_one(session: Session, recorder: Recorder, *, json: bool) -> str:

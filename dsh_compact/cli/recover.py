@@ -1,5 +1,6 @@
 """`dshc recover`: an overflow rehearsed, and what the ledger says of it."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -214,7 +215,7 @@ def _check(
         raise UsageError("--compare works on three copies and leaves none", "leave one out")
     if keep is not None:
         copies.check_free(str(keep))
-    if junit_file is not None and not junit_file.parent.is_dir():
+    if junit_file is not None and not os.path.isdir(junit_file.parent):  # noqa: PTH112
         raise UsageError(f"{junit_file}: there is no such folder", "make it first")
 
 
