@@ -173,6 +173,22 @@ def test_wrong_usage_is_a_sentence_and_exit_2(
     assert Ran(code=2, out="", err=f"{sentence}\n") == run([*probe, *words])
 
 
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("'--window': 'x' is no whole number; ", ["measure", "--window", "x"]),
+        ("'--at': '1.5' is no whole number; ", ["show", "--at", "1.5"]),
+        ("'--timeout': 'x' is no number; ", ["recover", "--timeout", "x"]),
+        ("'--window': 0 is not in the range x>=1; ", ["measure", "--window", "0"]),
+    ],
+)
+def test_a_wrong_number_is_told_in_words(told: str, words: list[str]) -> None:
+    """The parser's own names for its types are nobody's business."""
+    done = dshc(*words)
+    wanted = f'dshc: Invalid value for {told}see "dshc {words[0]} --help"\n'
+    assert Ran(code=2, out="", err=wanted) == done
+
+
 def test_choices_that_come_a_line_each_are_one_sentence() -> None:
     """An error is one line, whatever the parser makes of it."""
     done = dshc("export", "--demo")

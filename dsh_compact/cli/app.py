@@ -291,6 +291,10 @@ def _laid_out(examples: str, width: int) -> list[str]:
 
 
 def _usage_sentence(error: typer.TyperException, words: list[str]) -> str:
+    from re import sub
+
     where = f"dshc {words[0]}" if words[0] in names() else "dshc"
     message = " ".join(error.format_message().split()).rstrip(".")  # choices come a line each
+    message = sub(r"is not a valid int( range)?\b", "is no whole number", message)
+    message = sub(r"is not a valid float( range)?\b", "is no number", message)
     return f'{message}; see "{where} --help"'
