@@ -70,7 +70,7 @@ def rows(text: str) -> list[Row]:
             "in one piece",
             lambda: alone.count(text),
             lambda: whole.encode_ordinary(text),
-            1.2,
+            1.3,
         ),
         Row(
             "counted in threads",
