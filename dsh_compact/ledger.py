@@ -8,7 +8,6 @@ history was rewritten.
 
 import hashlib
 import os
-from io import RawIOBase
 from typing import Final
 
 from dsh_compact.codec import Identity, Scanner
@@ -75,7 +74,8 @@ class Glance:
     def __init__(self, path: str, end_bytes: int) -> None:
         """Reads the bytes."""
         self.end_bytes: Final = end_bytes
-        self._file, _, self._digest = _seen(path, 0, end_bytes)
+        with LogReader(path) as reader:
+            self._file, _, self._digest = _seen(path, reader.fileno(), 0, end_bytes)
 
 
 class Reading:
@@ -109,8 +109,8 @@ class Reading:
             self.events: Final = session.events
             self.end_bytes: Final = session.size_bytes
             self.tokens: Final = session.pressure().surface_tokens
-        marks = (0 if since is None else since.end_bytes, self.end_bytes)
-        self._file, self._prefix, self._digest = _seen(path, *marks)
+            marks = (0 if since is None else since.end_bytes, self.end_bytes)
+            self._file, self._prefix, self._digest = _seen(path, session.fileno(), *marks)
 
     def continues(self, earlier: "Reading | Glance") -> bool:
         """Whether it is the same file, and still begins with every byte that `earlier` saw."""
@@ -137,22 +137,26 @@ class _Prunes:
             self.count += after.last.node.kind == "tool"
 
 
-def _seen(path: str, first_bytes: int, all_bytes: int) -> tuple[tuple[int, int], bytes, bytes]:
+def _seen(
+    path: str, fd: int, first_bytes: int, all_bytes: int
+) -> tuple[tuple[int, int], bytes, bytes]:
     """Which file it is, the digest of its first `first_bytes` and that of `all_bytes`."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:
-        with open(path, "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
-            digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-            _feed(digest, file, first_bytes)
-            first = digest.digest()
-            _feed(digest, file, all_bytes - first_bytes)
-            return (found.st_dev, found.st_ino), first, digest.digest()
+        found = os.fstat(fd)
+        _feed(digest, fd, 0, first_bytes)
+        first = digest.digest()
+        _feed(digest, fd, first_bytes, all_bytes)
     except OSError as fault:
         raise UnreadableLog(path, f"cannot be read: {fault.strerror}") from fault
+    return (found.st_dev, found.st_ino), first, digest.digest()
 
 
-def _feed(digest: "hashlib.blake2b", file: RawIOBase, size_bytes: int) -> None:
-    """The next bytes of the file, as many as there are up to `size_bytes`."""
-    while size_bytes > 0 and (piece := file.read(min(_PIECE_BYTES, size_bytes))):
+def _feed(digest: "hashlib.blake2b", fd: int, start_bytes: int, end_bytes: int) -> None:
+    """The file's bytes from there to there, as many as there are."""
+    while start_bytes < end_bytes:
+        piece = os.pread(fd, min(_PIECE_BYTES, end_bytes - start_bytes), start_bytes)
+        if not piece:
+            return
         digest.update(piece)
-        size_bytes -= len(piece)
+        start_bytes += len(piece)

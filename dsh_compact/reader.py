@@ -100,6 +100,10 @@ class LogReader:
         """Lets the file go; no place can be read any more."""
         self._file.close()
 
+    def fileno(self) -> int:
+        """The open file's descriptor."""
+        return self._fd
+
     @property
     def size_bytes(self) -> int:
         """The file's length now."""

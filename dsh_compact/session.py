@@ -131,6 +131,10 @@ class Session:
         """Lets the file go; nothing can be fetched any more."""
         self._reader.close()
 
+    def fileno(self) -> int:
+        """The descriptor of the file that was folded, whatever has its name now."""
+        return self._reader.fileno()
+
     # What it holds --------------------------------------------------------------------------------
 
     @property

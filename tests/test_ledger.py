@@ -13,8 +13,9 @@ from wilful import POLICY, Wilful, fold, prune, stuck
 from dsh_compact.errors import LogError, RuleBroken
 from dsh_compact.events import Failure
 from dsh_compact.ledger import Glance, Reading, Standing
+from dsh_compact.meter import Pressure
 from dsh_compact.recovery import OverflowPath
-from dsh_compact.session import open_session
+from dsh_compact.session import Session, open_session
 
 FAILURE: Final = Failure(message="prompt is too long: 1900 tokens > 1500 maximum", status=400)
 REAL: Final = sorted(path.name for path in LOGS.glob("*.jsonl*"))
@@ -91,6 +92,21 @@ def test_another_history_is_not_continued(change: Callable[[Path], None], log: P
     change(log)
     assert not Reading(str(log), before).continues(before)
     assert not Reading(str(log), glance).continues(glance)
+
+
+def test_what_is_compared_is_what_was_folded(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that takes the log's place in the middle of a reading has no part in it."""
+    before = Reading(str(log))
+    pressure = Session.pressure
+
+    def late(session: Session) -> Pressure:
+        copied(log)
+        return pressure(session)
+
+    monkeypatch.setattr(Session, "pressure", late)
+    assert Reading(str(log), before).continues(before)
+    monkeypatch.undo()
+    assert not Reading(str(log), before).continues(before)
 
 
 def test_a_torn_tail_is_no_history(log: Path) -> None:
