@@ -226,9 +226,9 @@ def _report(writing: int, ran: Ran) -> NoReturn:
     try:
         error = None if ran.error is None else _sendable(words_of(ran.error))
         report = _Report(claim=ran.claim, error=error, is_bloated=isinstance(ran.error, Bloated))
+        _flush_streams()  # before the report: whoever has it ends this process at once
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(msgspec.json.encode(report))
-        _flush_streams()
     finally:
         os._exit(0)
 
