@@ -119,6 +119,8 @@ class LogReader:
             named = os.stat(self.path)
         except OSError:
             return "the log is gone"
+        if not stat.S_ISREG(named.st_mode):
+            return "the log is gone, and what has its name is no file"
         if not os.path.samestat(named, os.fstat(self._fd)):
             return "another file has taken the log's place"
         if self.size_bytes < self.end_bytes:
@@ -251,12 +253,14 @@ def find_log(path: str) -> tuple[str, tuple[str, ...]]:
     """The log that `path` means, and its stale siblings.
 
     A session's folder means the file of the newest format in it; the other formats' files are what
-    the harness left behind when it migrated. Raises `LogError` where the folder holds none.
+    the harness left behind when it migrated. Raises `LogError` where the folder holds none, and
+    `UnreadableLog` where it may not be looked into.
     """
     if path == STANDARD_INPUT or not os.path.isdir(path):
         return path, ()
     found = _session_files(path)
     if not found:
+        _listed(path)  # a name that was not found is no proof where nobody may look
         raise LogError(
             path,
             "no session log in this folder",
@@ -267,7 +271,32 @@ def find_log(path: str) -> tuple[str, tuple[str, ...]]:
 
 def _session_files(folder: str) -> list[str]:
     paths = (os.path.join(folder, name) for name in SESSION_FILES)
-    return [path for path in paths if os.path.isfile(path)]
+    return [path for path in paths if _is_file(folder, path)]
+
+
+def _is_file(folder: str, path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except PermissionError as fault:
+        raise _closed(folder, fault) from fault
+    except OSError:  # absent, or a link that leads nowhere
+        return False
+
+
+def _listed(folder: str) -> None:
+    try:
+        with os.scandir(folder):
+            return
+    except OSError as fault:
+        raise _closed(folder, fault) from fault
+
+
+def _closed(folder: str, fault: OSError) -> UnreadableLog:
+    return UnreadableLog(
+        folder,
+        f"the folder cannot be looked into: {fault.strerror}",
+        remedy="name the file, or let its owner open the folder",
+    )
 
 
 def find_logs(path: str) -> tuple[str, ...]:
@@ -275,7 +304,8 @@ def find_logs(path: str) -> tuple[str, ...]:
 
     In any other folder, and below, that is each session's newest file, and elsewhere the `.jsonl`
     and `.jsonl.zstd` files, in order. A folder that cannot be listed stands for itself, so that
-    reading it says why. Raises `LogError` where a folder holds no log.
+    reading it says why. Raises `LogError` where a folder holds no log, and `UnreadableLog` where
+    `path` itself may not be looked into.
     """
     if path == STANDARD_INPUT or not os.path.isdir(path) or _session_files(path):
         return (path,)

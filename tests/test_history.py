@@ -134,9 +134,10 @@ def test_what_left_had_cost_what_the_log_says(version: int, tmp_path: Path) -> N
     [
         {"shadowedTokenCount": 10**15},
         {"shadowedTokenCount": -1},
+        {"shadowedTokenCount": 7.5},
         {"shadowedSeqs": [1]},
     ],
-    ids=["more than fits into the records", "less than nothing", "of others"],
+    ids=["more than fits into the records", "less than nothing", "no whole number", "of others"],
 )
 def test_what_cannot_be_is_priced_again(spoiled: dict[str, Any], tmp_path: Path) -> None:
     """A count that the records have no room for, or of other messages, is not believed."""
@@ -144,6 +145,15 @@ def test_what_cannot_be_is_priced_again(spoiled: dict[str, Any], tmp_path: Path)
     priced = tokens_before(log, tmp_path)
     for seq in announcements(log):
         log.spoil(seq, lambda record: record["data"].update(spoiled))
+    assert priced == tokens_before(log, tmp_path)
+
+
+def test_what_is_not_said_is_priced(tmp_path: Path) -> None:
+    """A record without a count is none that says zero."""
+    log = overflowed()
+    priced = tokens_before(log, tmp_path)
+    for seq in announcements(log):
+        log.spoil(seq, lambda record: record["data"].pop("shadowedTokenCount"))
     assert priced == tokens_before(log, tmp_path)
 
 
@@ -414,9 +424,11 @@ def test_followed_json_is_a_line_a_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("way", ["replaced", "cut", "removed"])
+@pytest.mark.parametrize("way", ["replaced", "cut", "removed", "pipe"])
 def test_a_log_that_is_lost_is_read_anew(way: str, tmp_path: Path) -> None:
-    """With a word on what happened; a file that is not there yet is waited for."""
+    """With a word on what happened; a file that is not there yet is waited for, also where a pipe
+    has its name, which nobody may ever write to.
+    """
     path = Conversation().user("a").compaction("one").write(tmp_path / "log")
     other = Conversation().user("b").failed_compaction("boom")
     with following(path) as (row, said):
@@ -427,6 +439,12 @@ def test_a_log_that_is_lost_is_read_anew(way: str, tmp_path: Path) -> None:
             os.truncate(path, 0)
             said("cut short")
             path.write_bytes(other.bytes())
+        elif way == "pipe":
+            os.mkfifo(tmp_path / "new")
+            (tmp_path / "new").rename(path)
+            said("what has its name is no file")
+            time.sleep(0.3)
+            other.write(tmp_path / "new").rename(path)
         else:
             path.unlink()
             said("gone")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 from builders import Conversation, frame, line
@@ -220,3 +224,65 @@ def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
         find_log(str(tmp_path))
     with pytest.raises(LogError, match="no session log"):
         find_logs(str(tmp_path))
+
+
+NOBODY: Final = 65_534
+
+
+@contextmanager
+def without_privilege() -> Iterator[None]:
+    """As a user who owns nothing, where root runs the tests: root may look everywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A folder with one session's folder in it, where everybody may come."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        session = Path(folder) / "session"
+        put(session, talk().bytes(), "session.v4.jsonl").chmod(0o644)
+        yield session
+        session.chmod(0o755)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444], ids=["no access", "names alone"])
+def test_a_folder_that_may_not_be_looked_into_says_so(closed: Path, mode: int) -> None:
+    """It holds a log for all that anybody knows, and the system's reason is told."""
+    closed.chmod(mode)
+    with without_privilege():
+        if os.access(closed, os.X_OK, effective_ids=True):
+            pytest.skip("this user may look everywhere")
+        for find in (find_log, find_logs):
+            with pytest.raises(UnreadableLog, match="looked into: Permission denied") as raised:
+                find(str(closed))
+            assert str(closed) == raised.value.path
+
+
+def test_a_closed_folder_among_others_is_told_when_it_is_read(closed: Path) -> None:
+    """It stands for itself among the logs, and reading it gives the reason."""
+    closed.chmod(0o000)
+    with without_privilege():
+        if os.access(closed, os.X_OK, effective_ids=True):
+            pytest.skip("this user may look everywhere")
+        assert (str(closed),) == find_logs(str(closed.parent))
+
+
+def test_a_log_is_found_where_names_may_not_be_listed(closed: Path) -> None:
+    """Who may enter a folder finds a session's file by its name; what is absent is unknown."""
+    closed.chmod(0o111)
+    log = closed / "session.v4.jsonl"
+    with without_privilege():
+        assert (str(log), ()) == find_log(str(closed))
+        if os.access(closed, os.R_OK, effective_ids=True):
+            pytest.skip("this user may look everywhere")
+    log.unlink()
+    with without_privilege(), pytest.raises(UnreadableLog, match="Permission denied"):
+        find_log(str(closed))

@@ -103,18 +103,26 @@ def _print(row: Row, log: str, *, json: bool) -> None:
 
 
 def _wait_for(path: Path) -> None:
-    """Return once there is a log again; who puts a new one there may need a moment."""
-    while True:
-        try:
-            with read_session(path, until=lambda _: True):
-                return
-        except UnreadableLog:
-            pass
-        except DamagedLog as fault:
-            if fault.damage is not Damage.HEADER_MISSING:
-                raise
+    """Return once there is a log again; who puts a new one there may need a moment.
+
+    What is no file, such as a pipe, is no log: opening it could take for ever.
+    """
+    while _is_special(path) or not _begins(path):
         io.check_reader()
         sleep(POLL_SECONDS)
+
+
+def _begins(path: Path) -> bool:
+    """Whether a session's header stands there."""
+    try:
+        with read_session(path, until=lambda _: True):
+            return True
+    except UnreadableLog:
+        return False
+    except DamagedLog as fault:
+        if fault.damage is not Damage.HEADER_MISSING:
+            raise
+        return False
 
 
 def _json(history: History) -> dict[str, Any]:
