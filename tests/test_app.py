@@ -1,6 +1,7 @@
 """The command line as a whole: a command is one file, an error is a sentence and an exit code."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from running import DSHC, Ran, dshc
+from running import DSHC, LOGS, Ran, dshc
 
 from dsh_compact.cli import names
 
@@ -438,3 +439,22 @@ def test_bash_itself_completes() -> None:
     """
     done = run(["bash", "-c", ask], {"PATH": env["PATH"]})
     assert Ran(code=0, out="--version\n", err="") == done
+
+
+def test_a_file_called_like_standard_input_can_be_named(tmp_path: Path) -> None:
+    """`./-` is a file, whatever stands at its side on standard input."""
+    log = shutil.copyfile(LOGS / "v4-stuck.jsonl", tmp_path / "-")
+    for words in (["measure"], ["history"], ["verify"], ["recover", "--backend", "drop-oldest"]):
+        told = dshc(*words, "./-", "--json", cwd=tmp_path, stdin="nonsense")
+        assert (0, str(log)) == (told.code, told.json["log"])
+    assert 0 == dshc("compact", "--force", "./-", cwd=tmp_path).code
+    assert 4 == dshc("measure", "-", cwd=tmp_path, stdin="nonsense").code
+
+
+@pytest.mark.parametrize("what", ["-", "pipe"])
+def test_a_scorecard_wants_a_file(what: str, tmp_path: Path) -> None:
+    """What can be read only once can't begin each case: wrong usage, before anything is played."""
+    os.mkfifo(tmp_path / "pipe")
+    told = dshc("conformance", what, cwd=tmp_path)
+    assert (2, "") == (told.code, told.out)
+    assert f"dshc: {what}: each case begins with the log anew" in told.err

@@ -314,3 +314,28 @@ def test_standard_input_is_verified() -> None:
     """A log can be piped in."""
     assert 0 == dshc("verify", "-", stdin=talk().bytes()).code
     assert 1 == dshc("verify", "-", stdin=talk().bytes()[:-3]).code
+
+
+@pytest.mark.parametrize("command", ["measure", "verify"])
+@pytest.mark.parametrize("way", ["--json", "--jsonl"])
+def test_what_holds_no_log_is_a_row_among_others(way: str, command: str, tmp_path: Path) -> None:
+    """The commands that take many logs agree: an empty folder costs no other log its row."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    good = put(tmp_path, talk().bytes())
+    ran = dshc(command, way, empty, good)
+    lines = [json.loads(one) for one in ran.out.splitlines()]
+    rows = {row["log"]: row for row in (lines if way == "--jsonl" else ran.json["logs"])}
+    assert (4, "", {str(empty), str(good)}) == (ran.code, ran.err, rows.keys())
+    assert rows[str(empty)]["error"].startswith(f"{empty}: no session log in this folder")
+    assert "error" not in rows[str(good)]
+
+
+@pytest.mark.parametrize("command", ["measure", "verify"])
+def test_what_holds_no_log_is_told_alone_and_a_line_of_a_stream(
+    command: str, tmp_path: Path
+) -> None:
+    """Alone it is an error, and where each log is to be a line, a line."""
+    alone, stream = dshc(command, tmp_path), dshc(command, "--jsonl", tmp_path)
+    assert (4, "", True) == (alone.code, alone.out, "no session log" in alone.err)
+    assert (4, "", str(tmp_path)) == (stream.code, stream.err, stream.json["log"])

@@ -11,6 +11,8 @@ from dsh_compact.backends.running import run_here, run_isolated
 from dsh_compact.cli import backend_options, io, options
 from dsh_compact.cli.progress import Progress
 from dsh_compact.conformance import Case, Scorecard
+from dsh_compact.errors import UsageError
+from dsh_compact.reader import is_pipe
 from dsh_compact.report import conformance as report
 
 EXAMPLES = """
@@ -23,7 +25,12 @@ dshc conformance --backend mine:Mine --junit report.xml SESSION.jsonl
 def command(
     logs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[LOG]...", show_default=False, help="Logs to try beside those."),
+        typer.Argument(
+            metavar="[LOG]...",
+            parser=options.named,
+            show_default=False,
+            help="Logs to try beside those.",
+        ),
     ] = None,
     *,
     backend: backend_options.Backend = None,
@@ -47,6 +54,12 @@ def command(
     what stands on disk afterwards, what the backend said of it, and when. The exit code is 1 where
     a rule was broken.
     """
+    for log in logs or []:
+        if is_pipe(str(log)):
+            raise UsageError(
+                f"{log}: each case begins with the log anew, and a pipe can be read only once",
+                "save it, and name the file",
+            )
     settings = config.load("-", {"backend": backend, "summarizer": summarizer})
     resolved = settings.resolve(None, None)
     is_trusted = config.is_trusted(trust)

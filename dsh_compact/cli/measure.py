@@ -10,10 +10,9 @@ from msgspec import Struct, to_builtins
 
 from dsh_compact import config, tokenizers
 from dsh_compact.cli import io, options
-from dsh_compact.errors import DshcError, LogError, UsageError
+from dsh_compact.errors import DshcError, UsageError
 from dsh_compact.measurement import Measurement, measure
 from dsh_compact.policy import Policy
-from dsh_compact.reader import find_logs
 from dsh_compact.report import measure as report
 from dsh_compact.session import Session, read_session
 from dsh_compact.tokens import UNITS_PER_TOKEN
@@ -81,7 +80,7 @@ def command(
     unknown. With --jsonl each log is a line of JSON that doesn't wait for the others. Nothing is
     written.
     """
-    paths = _paths([str(log) for log in options.logs_or_demo(logs, demo=demo)])
+    paths = options.found_logs(logs, demo=demo, jsonl=jsonl)
     alone = len(paths) == 1 and not jsonl
     wishes = Wishes(window_tokens=window, strict=strict, tokenizer=tokenizer, alone=alone)
     if tokenizer is not None:
@@ -116,19 +115,6 @@ def _stream(paths: list[str], wishes: Wishes) -> list[Judgement]:
 def _tell(one: Measured) -> None:
     for notice in one.notices:
         io.notice(notice)
-
-
-def _paths(named: list[str]) -> list[str]:
-    """The logs that are meant; of several, one that is none becomes a row of its own."""
-    if len(named) == 1:
-        return [*find_logs(named[0])]
-    paths: list[str] = []
-    for name in named:
-        try:
-            paths += find_logs(name)
-        except LogError:
-            paths.append(name)
-    return paths
 
 
 def _one(path: str, wishes: Wishes) -> Measured:

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
-from dsh_compact.errors import UsageError
-from dsh_compact.reader import STANDARD_INPUT
+from dsh_compact.errors import LogError, UsageError
+from dsh_compact.reader import STANDARD_INPUT, find_logs
 
 DEMO_LOG: Final = Path(__file__).parent.parent / "data" / "session.jsonl"
 """The session that ships inside the package."""
@@ -41,18 +41,24 @@ Window: TypeAlias = Annotated[
 ]
 
 
-def _named(path: str) -> Path:
-    """An empty name is a shell's unset variable: for a Path it would mean the folder one is in."""
+def named(path: str) -> Path:
+    """Return the path that is meant by a LOG.
+
+    An empty name is a shell's unset variable: for a Path it would mean the folder one is in. And a
+    Path forgets the `./` by which a file called `-` is told from standard input.
+    """
     if not path:
         raise UsageError("the LOG has an empty name", "name a file, or . for this folder")
-    return Path(path)
+    found = Path(path)
+    is_file = str(found) == STANDARD_INPUT and path != STANDARD_INPUT
+    return found.absolute() if is_file else found
 
 
 Log: TypeAlias = Annotated[
     Path,
     typer.Argument(
         metavar="LOG",
-        parser=_named,
+        parser=named,
         show_default=False,
         help="A session log, its directory, or - for stdin.",
     ),
@@ -62,7 +68,7 @@ OptionalLog: TypeAlias = Annotated[
     Path | None,
     typer.Argument(
         metavar="[LOG]",
-        parser=_named,
+        parser=named,
         show_default=False,
         help="A session log, its directory, or - for stdin.",
     ),
@@ -75,7 +81,7 @@ Logs: TypeAlias = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="LOG...",
-        parser=_named,
+        parser=named,
         show_default=False,
         help="Session logs, directories, or - for stdin.",
     ),
@@ -110,3 +116,21 @@ def logs_or_demo(logs: list[Path] | None, *, demo: bool) -> list[Path]:
             "standard input was named twice, and can be read only once", "name it once"
         )
     return [DEMO_LOG] if demo else list(logs or [])
+
+
+def found_logs(logs: list[Path] | None, *, demo: bool, jsonl: bool) -> list[str]:
+    """Return all that the named logs and folders mean; raise `UsageError` and `LogError`.
+
+    Of several, and where each log is to be a line, one that is none stays, to be a row with its
+    error.
+    """
+    named_logs = [str(log) for log in logs_or_demo(logs, demo=demo)]
+    if len(named_logs) == 1 and not jsonl:
+        return [*find_logs(named_logs[0])]
+    paths: list[str] = []
+    for name in named_logs:
+        try:
+            paths += find_logs(name)
+        except LogError:
+            paths.append(name)
+    return paths

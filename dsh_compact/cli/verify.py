@@ -10,7 +10,6 @@ from msgspec import Struct
 from dsh_compact.cli import io, options
 from dsh_compact.cli.findings import finding_json
 from dsh_compact.errors import DshcError
-from dsh_compact.reader import find_logs
 from dsh_compact.report import verify as report
 from dsh_compact.verify import Report, verify
 
@@ -45,9 +44,9 @@ def command(
     Several logs, or a folder of them, make a table, worst first; with --jsonl each log is a line of
     JSON that doesn't wait for the others. Nothing is written. The exit code is 0 where nothing was
     found, 1 where something was (with --strict a warning is enough), and 4 where a log can't be
-    read.
+    read; of several that one is a row with its error.
     """
-    paths = [path for log in options.logs_or_demo(logs, demo=demo) for path in find_logs(str(log))]
+    paths = options.found_logs(logs, demo=demo, jsonl=jsonl)
     if jsonl:
         return _stream(paths, strict=strict)
     alone = len(paths) == 1
