@@ -25,11 +25,23 @@ EXAMPLES: Final = [
     "console", readme.consoles(TEXT), ids=lambda console: f"line {console.line}"
 )
 def test_a_console_block_shows_what_really_happens(console: readme.Console, logs: Path) -> None:
-    """Every command in the README prints what the README shows, on copies of the real logs."""
+    """Every command prints what the README shows, and leaves the logs as the next block needs
+    them: whoever follows the README from its top works in one folder and one shell.
+    """
+    given = contents(logs)
     printed = readme.play(console, logs, DSHC.parent)
     assert len(console.steps) == len(printed)
     for (command, shown), real in zip(console.steps, printed, strict=True):
         assert readme.agrees(shown, real), f"$ {command}\n{real}"
+    left = contents(logs)
+    assert given == {name: left.get(name) for name in given}
+    assert "dshc.toml" not in left
+    assert not any(command.startswith(("export ", "cd ")) for command, _ in console.steps)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of the folder, by name."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def test_the_help_section_is_the_real_help() -> None:
