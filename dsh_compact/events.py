@@ -321,7 +321,7 @@ class CompactionSummary(Struct, frozen=True, kw_only=True):
     start_seq: int
     end_seq: int
     shadowed_seqs: tuple[int, ...]
-    shadowed_tokens: int
+    shadowed_tokens: int | None
     provider: str
     model: str
     max_tokens: int | None = None
@@ -336,7 +336,7 @@ class CompactionPrune(Struct, frozen=True, kw_only=True):
     start_seq: int
     end_seq: int
     shadowed_seqs: tuple[int, ...]
-    shadowed_tokens: int
+    shadowed_tokens: int | None
 
 
 class CompactionEnd(Struct, frozen=True, kw_only=True):

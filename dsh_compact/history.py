@@ -197,7 +197,7 @@ class _Shadow(Struct, frozen=True):
 
     seq: int
     shadowed_seqs: tuple[int, ...]
-    tokens: int
+    tokens: int | None
 
 
 class _Move(Struct, frozen=True, kw_only=True):
@@ -276,7 +276,9 @@ class Recorder:
         if shadow is None or shadow.seq + 1 != change.seq or shadow.shadowed_seqs != seqs:
             return None
         room_bytes = sum(node.place.size_bytes for node in shadowed)
-        return shadow.tokens if 0 <= shadow.tokens <= room_bytes // LEAST_BYTES_PER_TOKEN else None
+        count = shadow.tokens
+        is_possible = count is not None and 0 <= count <= room_bytes // LEAST_BYTES_PER_TOKEN
+        return count if is_possible else None
 
     def _started(self, event: CompactionStart) -> None:
         self._bracket = event

@@ -95,7 +95,7 @@ def rewritten_bracket(event: Event) -> Draft | None:
             return encode.compaction_start(compaction_id, turn)
         case CompactionEnd(compaction_id=compaction_id, turn=turn, error=error):
             return encode.compaction_end(compaction_id, turn, error)
-        case CompactionPrune(start_seq=seq, shadowed_tokens=tokens):
+        case CompactionPrune(start_seq=seq, shadowed_tokens=int(tokens)):
             return encode.compaction_prune(seq, tokens)
         case ToolCallStarted(call_id=call_id, name=name, arguments=arguments):
             made = ToolCall(id=call_id, name=name, arguments=arguments)
@@ -190,6 +190,7 @@ def test_a_summary_differs_in_what_only_its_writer_knows(path: Path) -> None:
             continue
         event = decode(raw, version)
         assert isinstance(event, CompactionSummary)
+        assert event.shadowed_tokens is not None
         draft = encode.compaction_summary(
             event.compaction_id,
             tuple(Text(text=block["text"]) for block in record["data"]["summary"]),

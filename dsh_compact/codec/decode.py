@@ -9,7 +9,7 @@ business and the session's.
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from dsh_compact.codec import wire
 from dsh_compact.codec.identity import Identity
@@ -507,7 +507,7 @@ def _compaction_summary(record: wire.Record) -> Event:
         start_seq=start,
         end_seq=end,
         shadowed_seqs=tuple(data.shadowed_seqs),
-        shadowed_tokens=int(data.shadowed_token_count),
+        shadowed_tokens=_whole_count(data.shadowed_token_count),
         provider=data.provider,
         model=data.model,
         max_tokens=data.max_tokens,
@@ -524,7 +524,7 @@ def _compaction_prune(record: wire.Record) -> Event:
         start_seq=start,
         end_seq=end,
         shadowed_seqs=tuple(data.shadowed_seqs),
-        shadowed_tokens=int(data.shadowed_token_count),
+        shadowed_tokens=_whole_count(data.shadowed_token_count),
     )
 
 
@@ -532,6 +532,11 @@ def _range(data: wire.Compaction) -> tuple[int, int]:
     if data.shadowed_range is None:
         raise RuleBroken(Damage.RECORD_WRONG, "there is no shadowedRange")
     return data.shadowed_range.start, data.shadowed_range.end
+
+
+def _whole_count(value: float | UnsetType) -> int | None:
+    """A count as it stands there; None where there is none, or no whole one."""
+    return int(value) if value is not UNSET and value % 1 == 0 else None
 
 
 def _end_seed(record: wire.Record) -> Event:

@@ -100,18 +100,26 @@ def _without_content(line: bytes) -> bytes:
     Content is most of a line, and to skip it takes a fraction of the time that decoding takes.
     """
     at = line.find(_CONTENT) + len(_CONTENT)
+    content_of = _unwrapped
     try:
         if line.startswith(_WRAPPING, at):
             at = line.index(_CONTENT, at) + len(_CONTENT)
-            (block,) = msgspec.json.decode(line, type=_WrappedResult).data.message.content
-            content = bytes(block.content)
-        elif line.startswith(_UNWRAPPED, at):
-            content = bytes(msgspec.json.decode(line, type=_Result).data.message.content)
-        else:
+            content_of = _wrapped
+        elif not line.startswith(_UNWRAPPED, at):
             return line
+        content = content_of(line)
+        if not line.startswith(content, at):
+            return line
+        cut = b"%bnull%b" % (line[:at], line[at + len(content) :])
+        return cut if content_of(cut) == b"null" else line  # another member may hold the same
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return line
-    end = at + len(content)
-    if not line.startswith(content, at) or line.find(_CONTENT, end) >= 0:
-        return line
-    return b"%bnull%b" % (line[:at], line[end:])
+
+
+def _unwrapped(line: bytes) -> bytes:
+    return bytes(msgspec.json.decode(line, type=_Result).data.message.content)
+
+
+def _wrapped(line: bytes) -> bytes:
+    (block,) = msgspec.json.decode(line, type=_WrappedResult).data.message.content
+    return bytes(block.content)

@@ -22,6 +22,8 @@ def parts(raw: bytes) -> dict[str, Raw]:
         return msgspec.json.decode(raw, type=dict[str, Raw])
     except msgspec.DecodeError:
         return _parts_with_surrogates(raw)
+    except RecursionError:
+        raise wire.too_deep() from None
 
 
 def _parts_with_surrogates(raw: bytes) -> dict[str, Raw]:

@@ -216,7 +216,7 @@ class Compaction(Struct, rename="camel"):
     error: str | None = None
     shadowed_range: Range | None = None
     shadowed_seqs: list[int] = []
-    shadowed_token_count: int | float = 0
+    shadowed_token_count: int | float | UnsetType = UNSET
     backend: str | None = None
     provider: str = ""
     model: str = ""
@@ -245,11 +245,13 @@ def read(raw: bytes | Raw, shape: type[Shape]) -> Shape:
 
 
 def convert(value: Any, shape: type[Shape]) -> Shape:
-    """A parsed JSON value as `shape`; raises `RuleBroken` (record-wrong)."""
+    """A parsed JSON value as `shape`; raises `RuleBroken` (record-wrong, too-deep)."""
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as fault:
         raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+    except RecursionError:
+        raise too_deep() from None
     except UnicodeEncodeError:
         pass  # msgspec can't look at a lone surrogate in a key, or in text where none belongs
     try:
@@ -257,7 +259,12 @@ def convert(value: Any, shape: type[Shape]) -> Shape:
     except (msgspec.ValidationError, UnicodeEncodeError) as fault:
         raise RuleBroken(Damage.RECORD_WRONG, f"not what belongs here: {fault}") from None
     except RecursionError:
-        raise RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read") from None
+        raise too_deep() from None
+
+
+def too_deep() -> RuleBroken:
+    """What to raise where a parser or writer goes no deeper."""
+    return RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read")
 
 
 def _without_odd_keys(value: Any) -> Any:
@@ -304,7 +311,7 @@ def load(raw: bytes | memoryview) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:
-        raise RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read") from None
+        raise too_deep() from None
     except ValueError:
         raise RuleBroken(Damage.NOT_JSON, f"not JSON: {first}") from None
 
@@ -345,11 +352,16 @@ def _refuse_constant(name: str) -> Any:
 
 
 def dump(value: Any) -> bytes:
-    """Compact JSON as JavaScript writes it: UTF-8, a lone surrogate escaped."""
+    """Compact JSON as JavaScript writes it: UTF-8, a lone surrogate escaped.
+
+    Raises `RuleBroken` (too-deep): what could be read is not always shallow enough to be written.
+    """
     try:
         written = _ENCODER.encode(value)
     except UnicodeEncodeError:
         return _dump_with_surrogates(value)
+    except RecursionError:
+        raise too_deep() from None
     return _dump_with_exponents(value) if re.search(_EXPONENT, written) else written
 
 
@@ -396,9 +408,14 @@ def _dump_with_surrogates(value: Any) -> bytes:
 
 
 def dump_sorted(value: Any) -> bytes:
-    """The same JSON for equal values, whatever the order of their keys."""
+    """The same JSON for equal values, whatever the order of their keys.
+
+    Raises `RuleBroken` (too-deep).
+    """
     try:
         return _SORTING_ENCODER.encode(value)
+    except RecursionError:
+        raise too_deep() from None
     except UnicodeEncodeError:
         import json
 

@@ -260,7 +260,8 @@ def _judge_shadow(
     prices = [view.price(node) for node in span]
     known = [price for price in prices if price is not None]
     if len(known) == len(prices) and sum(known) != shadow.shadowed_tokens:
-        problem = f"shadowedTokenCount is {shadow.shadowed_tokens}, the price is {sum(known)}"
+        found = "no whole number" if shadow.shadowed_tokens is None else shadow.shadowed_tokens
+        problem = f"shadowedTokenCount is {found}, the price is {sum(known)}"
         yield Breach(record, Damage.PRICE_DIFFERS, problem)
 
 
