@@ -33,6 +33,11 @@ COMPARED_BYTES: Final = 4096
 COPIED_BYTES: Final = 1 << 20
 """How much of a file is held at once while it is copied."""
 
+SETTLED_NS: Final = 2 * 10**9
+"""A time of change that is older than this is told from that of any write to come, on every file
+system: the coarsest count in steps of two seconds.
+"""
+
 _TRIES: Final = 8
 """How often a lock file that was replaced under our hands is opened again."""
 
@@ -94,6 +99,7 @@ class Journal:
         self._framed = os.pread(self._fd, 4, 0) == frames.MAGIC
         self._tail = b""
         self._mark: tuple[int, ...] | None = None
+        self.watch()
 
     def __enter__(self) -> Self:
         return self
@@ -125,8 +131,11 @@ class Journal:
             return None
         kept = free_name(f"{self.path}.torn")
         write_new_file(kept, _chunks(self._fd, end_bytes), disk=self._disk)
+        is_marked = self.is_as_marked
         try:
             self._disk.truncate(self._fd, end_bytes)
+            if is_marked:
+                self._set_mark()
             self._disk.fsync(self._fd)
         except OSError as fault:
             raise WriteFailed(
@@ -151,13 +160,27 @@ class Journal:
         self._tail = (self._tail + data)[-COMPARED_BYTES:]
         return places
 
+    def watch(self) -> None:
+        """Call it before the log is read anew: `is_as_marked` tells whether anybody else has
+        written since. (Opening does.)
+
+        A log that was left alone for a while is told by the time of change that it has.
+        """
+        found = os.fstat(self._fd)
+        self._mark = _marks(found)
+        if abs(time.time_ns() - found.st_mtime_ns) < SETTLED_NS:
+            self._set_mark()
+
     def mark(self) -> bool:
-        """Marks the log, so that `is_as_marked` can tell whether anybody else writes from now on.
+        """Marks the log, if it is what was read, so that our own appends leave it `is_as_marked`.
 
         The mark is a time of change to the nanosecond: what a write leaves is the system's clock,
-        which moves in steps of milliseconds. Our own appends keep it. False where the file system
-        knows no such times, or where they are not ours to set.
+        which moves in steps of milliseconds. False where somebody else wrote since the log was
+        read, where the file system knows no such times, or where they are not ours to set.
         """
+        return self.is_as_marked and self._set_mark()
+
+    def _set_mark(self) -> bool:
         found = os.fstat(self._fd)
         now_ns = time.time_ns()
         self._mark = None
@@ -170,7 +193,9 @@ class Journal:
 
     @property
     def is_as_marked(self) -> bool:
-        """Whether the log was marked, and nobody but us has written to it since."""
+        """Whether nobody but us has written to the log since it was read; False where that cannot
+        be told.
+        """
         if self._mark is None:
             return False
         try:
@@ -240,7 +265,7 @@ class Journal:
             if self._size != self.end_bytes + len(data):
                 self._withdraw(data)
             if is_marked:
-                self.mark()
+                self._set_mark()
             self._disk.fsync(self._fd)
         except OSError as fault:
             self._take_back(data)

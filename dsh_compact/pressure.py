@@ -246,8 +246,9 @@ class _Evidence:
     """The file as it is before an attempt, and what it says afterwards.
 
     Where all writing goes through our session, the log is marked: as long as the mark holds, what
-    stood there stands, and only what came behind is folded once more. Where another process writes
-    under our lock, or a file system keeps no mark, the whole file is read before and after.
+    was folded stands, and only what came behind is folded once more. Where another process writes
+    under our lock or wrote since the fold, or a file system keeps no mark, the whole file is read
+    before and after.
     """
 
     def __init__(self, session: WritableSession, *, writes_here: bool) -> None:

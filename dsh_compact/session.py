@@ -262,7 +262,7 @@ class Session:
         except RuleBroken as fault:
             raise self._damaged(fault) from None
         if self._scanner is None:
-            raise DamagedLog(self.path, Damage.HEADER_MISSING, "there is no session header", line=1)
+            raise self._damaged(RuleBroken(Damage.HEADER_MISSING, "there is no session header"))
         self._reader.mark_end()
 
     def _begin(self, run: Run) -> Run:
@@ -332,10 +332,9 @@ class Session:
             )
 
     def _damaged(self, fault: RuleBroken) -> LogError:
-        if fault.damage is Damage.UNSUPPORTED_FORMAT:
-            return UnsupportedLog(self.path, fault.problem)
-        lines = 0 if self._scanner is None else self._scanner.lines
-        line = fault.line or lines + 1  # what is wrong with the file itself stands behind them
+        if self._scanner is None:
+            return _headless(self._reader, fault)
+        line = fault.line or self._scanner.lines + 1  # what no line is stands behind them
         return DamagedLog(self.path, fault.damage, fault.problem, line=line, seq=fault.seq)
 
 
@@ -416,16 +415,20 @@ class WritableSession(Session):
         self.surface, self.meter, self.turns = Surface(), Meter(), Turns()
         self._items.clear()
         self._headers.clear()
+        self._journal.watch()
         self._fold()
         self._journal.start_at(self.size_bytes)
 
     def mark(self) -> bool:
-        """From now on `is_as_marked` tells whether anybody else writes; False where it cannot."""
+        """From now on `is_as_marked` tells whether anybody else writes, our own appends left aside.
+
+        False where it cannot, and where somebody has written since the log was folded.
+        """
         return self._journal.mark()
 
     @property
     def is_as_marked(self) -> bool:
-        """Whether the log holds what it held when it was marked, our own records behind it."""
+        """Whether the log holds what it held when it was folded, our own records behind it."""
         return self._journal.is_as_marked
 
     def append(self, drafts: "Sequence[Draft]") -> tuple[int, ...]:
@@ -581,9 +584,18 @@ def _header_of(path: str) -> SessionHeader:
                 raise RuleBroken(Damage.HEADER_MISSING, "there is no session header")
             return decode_header(batch.lines[0])
         except RuleBroken as fault:
-            if fault.damage is Damage.UNSUPPORTED_FORMAT:
-                raise UnsupportedLog(path, fault.problem) from None
-            raise DamagedLog(path, fault.damage, fault.problem, line=1) from None
+            raise _headless(reader, fault) from None
+
+
+def _headless(reader: LogReader, fault: RuleBroken) -> LogError:
+    """What is wrong with a log before its first event; of no log at all, what its file is."""
+    if fault.damage is Damage.UNSUPPORTED_FORMAT:
+        return UnsupportedLog(reader.path, fault.problem)
+    from dsh_compact.codec import foreign
+
+    told = foreign.in_words(fault, reader.head(foreign.HEAD_BYTES))
+    line = 1 if told is fault else None
+    return DamagedLog(reader.path, told.damage, told.problem, line=line, remedy=told.remedy)
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:

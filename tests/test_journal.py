@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -472,12 +473,42 @@ def test_whoever_else_writes_breaks_the_mark(
 ) -> None:
     """At once behind our own write, too, where the system's clock has not moved on."""
     with opened(log) as journal:
-        assert (False, True) == (journal.is_as_marked, journal.mark())
+        assert (True, True) == (journal.is_as_marked, journal.mark())
         for _ in range(appends):
             journal.append([SECOND])
         before = journal.is_as_marked
         change(log)
         assert (True, False) == (before, journal.is_as_marked)
+
+
+@pytest.mark.parametrize("change", [overwrite, grow, swap, lose])
+@pytest.mark.parametrize("age_seconds", [0, 1, 100, -100], ids=["new", "recent", "old", "future"])
+def test_no_log_is_marked_that_was_written_to_since_it_was_opened(
+    change: Callable[[Path], None], age_seconds: int, log: Path
+) -> None:
+    """What was read then is not what stands there; however long the log was left alone before."""
+    now_ns = time.time_ns()
+    os.utime(log, ns=(now_ns, now_ns - age_seconds * 10**9))
+    with opened(log) as journal:
+        change(log)
+        assert (False, False) == (journal.is_as_marked, journal.mark())
+
+
+def test_opening_a_log_that_was_left_alone_leaves_its_times(log: Path) -> None:
+    """Nothing is set before something is to be proven."""
+    os.utime(log, ns=(1, 1))
+    with opened(log) as journal:
+        assert (True, 1) == (journal.is_as_marked, log.stat().st_mtime_ns)
+
+
+def test_a_tail_that_we_cut_off_leaves_the_mark(log: Path) -> None:
+    """It is no foreign writing."""
+    whole_bytes = log.stat().st_size
+    with log.open("ab") as file:
+        file.write(b"torn")
+    with Journal(str(log), own_lock=False) as journal:
+        assert journal.start_at(whole_bytes) is not None
+        assert (True, whole_bytes) == (journal.is_as_marked, log.stat().st_size)
 
 
 def test_a_broken_mark_is_not_mended_by_our_own_writing(log: Path) -> None:

@@ -338,6 +338,19 @@ def test_only_what_went_through_the_session_counts(
     assert generation_on_disk(full) == full.replace_generation == 1
 
 
+def test_what_was_rewritten_between_two_steps_is_read_anew(full: WritableSession) -> None:
+    """A session that stays open believes no more of the log than the log says by then."""
+    path = Path(full.path)
+    content = path.read_bytes()
+    place = content.index(b'"type":"step/end"')
+    with path.open("r+b") as log:
+        log.seek(place)
+        log.write(b"~")
+    outcome = before_step(full, DEFAULT, standard())
+    assert not outcome.acted
+    assert isinstance(outcome.error, DamagedLog)
+
+
 @pytest.mark.parametrize("name", ["standard", "rewriter", "forger", "lying"])
 def test_without_a_mark_the_whole_file_is_compared(
     name: str, full: WritableSession, monkeypatch: pytest.MonkeyPatch
