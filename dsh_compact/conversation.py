@@ -327,8 +327,8 @@ class Conversation:
         )
         news = [] if now is not None and now.identity == _identity(header) else [header]
         window = setup.window_tokens
-        told = {(one.provider, one.model): one.window_tokens for one in self.session.meter.contexts}
-        if window is not None and told.get((setup.provider, setup.model)) != window:
+        told = self.session.meter.window_tokens(setup.provider, setup.model)
+        if window is not None and told != window:
             news.append(encode.request_context(setup.provider, setup.model, window))
         return news
 

@@ -6,7 +6,7 @@ here before `measure` asks for one, so that a message nobody asks about is never
 no file: what is dear (a price, a header) is fetched through the `Book` that is handed in.
 """
 
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -30,6 +30,16 @@ BaselineKind: TypeAlias = Literal["none", "estimated", "usage", "rejected"]
 
 WANTED = frozenset({StepStart, RequestHeader, RequestContext, RequestFailed})
 """The events beside the surface's that a meter looks at."""
+
+
+MODELS_COMPARED: Final = 8
+"""A window takes the place of the same model's, if that is among so many newest: a session speaks
+to a few models by turns, and one that speaks to many pays for no more than these at each.
+"""
+
+Windows: TypeAlias = "tuple[RequestContext, Windows] | None"
+Limits: TypeAlias = "tuple[tuple[RequestHeader | None, int], Limits] | None"
+"""What was learnt, the newest first: a longer chain shares all of a shorter one."""
 
 
 class Book(Protocol):
@@ -80,16 +90,21 @@ class Refusal(Struct, frozen=True, kw_only=True):
 class Meter(Struct, frozen=True, kw_only=True):
     """The fold's state.
 
-    `contexts` holds the newest known window of each provider and model, `limits` what refusals
-    taught: (header at the time, limit in tokens). In both the newest stands last.
+    `contexts` holds the known windows, `limits` what refusals taught: (header at the time, limit in
+    tokens). In both the newest counts, of a model and of a header.
     """
 
     step_surface: Surface | None = None
     header: RequestHeader | None = None
-    contexts: tuple[RequestContext, ...] = ()
+    contexts: Windows = None
     answer: Answer | None = None
     refusal: Refusal | None = None
-    limits: tuple[tuple[RequestHeader | None, int], ...] = ()
+    limits: Limits = None
+
+    def window_tokens(self, provider: str, model: str) -> int | None:
+        """The newest known window of a model."""
+        known = _window_of(self.contexts, (provider, model))
+        return None if known is None else known.window_tokens
 
     def extend(self, event: Event, surface: Surface) -> "Meter":
         """The meter after `event`; `surface` is the one that the event found."""
@@ -114,8 +129,7 @@ class Meter(Struct, frozen=True, kw_only=True):
     def _routed(self, event: RequestContext) -> "Meter":
         if event.window_tokens is None:  # it takes nothing back
             return self
-        others = (known for known in self.contexts if _model(known) != _model(event))
-        return structs.replace(self, contexts=(*others, event))
+        return structs.replace(self, contexts=(event, _without(self.contexts, _model(event))))
 
     def _refused(self, event: RequestFailed, surface: Surface) -> "Meter":
         from dsh_compact import overflow
@@ -124,8 +138,9 @@ class Meter(Struct, frozen=True, kw_only=True):
         refusal = Refusal(event=event, surface=surface, header=self.header, verdict=verdict)
         limits = self.limits
         if verdict.code is overflow.Code.CONTEXT_WINDOW_EXCEEDED and verdict.limit_tokens:
-            known = [pair for pair in limits if pair[0] != self.header]
-            limits = (*known, (self.header, verdict.limit_tokens))
+            if limits is not None and limits[0][0] == self.header:
+                limits = limits[1]
+            limits = ((self.header, verdict.limit_tokens), limits)
         return structs.replace(self, refusal=refusal, limits=limits)
 
 
@@ -203,13 +218,37 @@ def _same(then: RequestHeader | None, header: Header | None, book: Book) -> bool
 
 def _context(meter: Meter, header: Header | None) -> RequestContext | None:
     """The window of the header's provider and model; a router may have sent it elsewhere."""
-    if not meter.contexts or meter.header is None or header is None:
-        return meter.contexts[-1] if meter.contexts else None
-    for context in reversed(meter.contexts):
-        if _model(context) == _model(header):
-            return context
-    newest = meter.contexts[-1]
+    if meter.contexts is None:
+        return None
+    newest, _ = meter.contexts
+    if meter.header is None or header is None:
+        return newest
+    known = _window_of(meter.contexts, _model(header))
+    if known is not None:
+        return known
     return newest if newest.seq > meter.header.seq else None
+
+
+def _window_of(chain: Windows, model: tuple[str, str]) -> RequestContext | None:
+    while chain is not None:
+        context, chain = chain
+        if _model(context) == model:
+            return context
+    return None
+
+
+def _without(chain: Windows, model: tuple[str, str]) -> Windows:
+    """The chain without that model's window, if it is near its beginning."""
+    newer: list[RequestContext] = []
+    rest = chain
+    while rest is not None and len(newer) < MODELS_COMPARED:
+        context, rest = rest
+        if _model(context) == model:
+            for one in reversed(newer):
+                rest = (one, rest)
+            return rest
+        newer.append(context)
+    return chain
 
 
 def _model(named: Header | RequestContext) -> tuple[str, str]:
@@ -218,7 +257,9 @@ def _model(named: Header | RequestContext) -> tuple[str, str]:
 
 def _limit(meter: Meter, header: Header | None, book: Book) -> int | None:
     """The newest limit that a refusal named for this provider and model."""
-    for at, limit in reversed(meter.limits):
+    limits = meter.limits
+    while limits is not None:
+        (at, limit), limits = limits
         taught = None if at is None else book.header(at)
         if taught is None or header is None:
             if taught is header:

@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from running import LOGS
 from strategies import conversations
 
-from dsh_compact.meter import Pressure
+from dsh_compact.events import NOWHERE, Failure, RequestContext, RequestFailed, RequestHeader
+from dsh_compact.meter import Meter, Pressure
 from dsh_compact.session import read_session
+from dsh_compact.surface import Surface
 
 EXPECTED: dict[str, Any] = json.loads((LOGS / "expected.json").read_text("utf-8"))
 
@@ -209,3 +211,45 @@ def test_pruning_and_folding_show_in_the_delta(tmp_path: Path) -> None:
         after.baseline_tokens,
         before.total_tokens - after.total_tokens,
     )
+
+
+def routed(seq: int, model: str, window_tokens: int) -> RequestContext:
+    """What a router says of a model."""
+    return RequestContext(seq=seq, provider="p", model=model, window_tokens=window_tokens)
+
+
+def test_windows_of_many_models_are_known_at_no_price() -> None:
+    """One more is put before all others, which are neither copied nor compared."""
+    meter = Meter()
+    for seq in range(1_000):
+        before, meter = meter, meter.extend(routed(seq, f"m{seq}", seq), Surface())
+        assert meter.contexts is not None
+        assert meter.contexts[1] is before.contexts
+    assert 7 == meter.window_tokens("p", "m7")
+    assert meter.window_tokens("q", "m7") is None
+
+
+def test_windows_of_models_by_turns_take_no_room() -> None:
+    """A window takes the place of the same model's."""
+    meter = Meter()
+    for seq in range(100):
+        meter = meter.extend(routed(seq, f"m{seq % 2}", seq), Surface())
+    assert (routed(99, "m1", 99), (routed(98, "m0", 98), None)) == meter.contexts
+
+
+def test_limits_of_many_headers_are_known_at_no_price() -> None:
+    """A refusal after another header is put before all others; after the same, in its place."""
+    meter = Meter()
+    for seq in range(0, 300, 3):
+        meter = meter.extend(RequestHeader(seq, NOWHERE), Surface())
+        before = meter.limits
+        for tokens in (9_000, 8_000):
+            words = f"maximum context length is {tokens} tokens, you requested 10000 tokens"
+            meter = meter.extend(refused(seq + 1, words), Surface())
+        assert ((RequestHeader(seq, NOWHERE), 8_000), before) == meter.limits
+
+
+def refused(seq: int, words: str) -> RequestFailed:
+    """A request that was too long."""
+    failure = Failure(message=words, code="context_length_exceeded", status=400)
+    return RequestFailed(seq=seq, time_ms=0, turn=1, step=1, failure=failure)
