@@ -276,15 +276,15 @@ class Workbench:
     def replace(self, span: Span, write: Callable[[], Summary]) -> Replaced:
         """Replaces the span by the summary that `write` gives: the transaction.
 
-        Raises whatever `write` raises, `BackendFailed` where the summary is empty or not smaller
-        than what it replaces, and the errors of the journal; the bracket is then closed with that
-        reason.
+        Raises whatever `write` raises, `BackendFailed` where the summary is none, is empty or not
+        smaller than what it replaces, and the errors of the journal; the bracket is then closed
+        with that reason.
         """
         price = self._admitted_price(span)
         self._clear_stale_bracket()
         bracket = self._open(span)
         try:
-            summary = write()
+            summary = self._summary_of(write())
             self.notices += summary.notices
             self._check_stable(span, bracket)
             content = self._checked_content(summary, price)
@@ -416,6 +416,13 @@ class Workbench:
             and not turns.bracket_is_stale
             and turns.turn == bracket.turn
         )
+
+    def _summary_of(self, written: object) -> Summary:
+        """What was written, if it is a summary; foreign code may give anything."""
+        if isinstance(written, Summary):
+            return written
+        found = type(written).__name__
+        raise BackendFailed(self._backend, f"what it wrote is no Summary: it is of type {found}")
 
     def _checked_content(self, summary: Summary, price: int) -> tuple[Block, ...]:
         """The checkpoint's content; raises where it is empty or not smaller than `price` tokens."""

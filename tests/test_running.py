@@ -1,6 +1,8 @@
 """Where a backend runs: in a thread of ours or a process of its own, for a while, and no longer."""
 
+import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -13,6 +15,7 @@ from running import python
 from wilful import POLICY, Step, Wilful, claim, fail, fold, open_bracket, prune, sleep, stuck
 
 from dsh_compact.backends import Claim
+from dsh_compact.backends.hostile.crash import Crash
 from dsh_compact.backends.running import MOST_NOTE_CHARACTERS, Ran, run_here, run_isolated, words_of
 from dsh_compact.errors import BackendFailed
 from dsh_compact.session import WritableSession, open_session
@@ -68,6 +71,33 @@ def test_what_it_raises_is_kept(run: Any, error: Any, session: WritableSession) 
     assert found.error is not None
     assert f"{error.__name__}: as it was told" in words_of(found.error)
     assert (None, False) == (found.claim, found.timed_out)
+
+
+@RUNNERS
+def test_what_it_raises_is_told_with_its_line(run: Any, session: WritableSession) -> None:
+    """The author of a backend looks for the line of theirs, not for one of ours or of Python's."""
+
+    def slip(_: Workbench) -> None:
+        json.loads("{")  # which fails deep in Python's own code
+
+    line = slip.__code__.co_firstlineno + 1
+    error = run(Does(slip), bench_on(session), 5).error
+    assert words_of(error).endswith(f"column 2 (char 1) (test_running.py, line {line})")
+    error = run(Crash(), bench_on(session), 5).error
+    assert words_of(error).endswith("the summarizer cannot be reached")
+
+
+@RUNNERS
+def test_what_is_no_summary_is_refused(run: Any, session: WritableSession) -> None:
+    """A text is none, and the error says so in words that name the backend once."""
+
+    def write_text(bench: Workbench) -> None:
+        bench.replace(bench.choose(), lambda: "a text")  # type: ignore[arg-type, return-value]
+
+    error = run(Does(write_text), bench_on(session), 5).error
+    assert re.fullmatch(
+        r"backend \w+: what it wrote is no Summary: it is of type str", words_of(error)
+    )
 
 
 @RUNNERS

@@ -261,7 +261,7 @@ def fails_with(fault: BaseException) -> Callable[[], Summary]:
         (fails_with(RuntimeError("x" * 10_000)), RuntimeError, "x" * 2000),
         (lambda: Summary(text=" \n ", provider="p", model="m"), BackendFailed, "is empty"),
         (lambda: Summary(text=LONG * 9, provider="p", model="m"), Bloated, "is not smaller"),
-        (lambda: None, AttributeError, "NoneType"),
+        (lambda: None, BackendFailed, "is no Summary: it is of type NoneType"),
     ],
     ids=["raises", "interrupted", "rambles", "empty", "bloated", "no summary"],
 )

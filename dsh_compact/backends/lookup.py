@@ -166,11 +166,9 @@ def _foreign(spec: str, what: str) -> Iterator[None]:
     except (KeyboardInterrupt, DshcError):
         raise
     except BaseException as fault:
-        import traceback
+        from dsh_compact.backends.running import words_of
 
-        last = traceback.extract_tb(fault.__traceback__)[-1]
-        where = f"{last.filename}, line {last.lineno}"
-        raise BackendFailed(spec, f"{what}: {type(fault).__name__}: {fault} ({where})") from fault
+        raise BackendFailed(spec, f"{what}: {words_of(fault)}") from fault
 
 
 def _module_of_file(path: str, spec: str) -> Any:
@@ -220,7 +218,16 @@ def _entry_point(spec: str) -> Any:
     for point in entry_points(group=ENTRY_POINTS, name=spec):
         with _foreign(spec, "cannot be imported"):
             return point.load()
-    raise UsageError(f"there is no backend {spec!r}", 'see "dshc backends" for their names')
+    raise UsageError(f"there is no backend {spec!r}", _hint(spec))
+
+
+def _hint(spec: str) -> str:
+    from difflib import get_close_matches
+
+    if spec.endswith(".py"):
+        return f"name what is in the file, too: {spec}:NAME"
+    near = get_close_matches(spec, [entry.name for entry in entries()], n=1)
+    return f"did you mean {near[0]}?" if near else 'see "dshc backends" for their names'
 
 
 def _foreign_entries() -> tuple[Entry, ...]:

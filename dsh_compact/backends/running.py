@@ -26,6 +26,9 @@ from dsh_compact.workbench import Bloated, Workbench
 LOOK_SECONDS: Final = 0.05
 """How often it is asked whether the request was cancelled, or an isolated process is gone."""
 
+_OURS: Final = os.path.dirname(os.path.dirname(__file__)) + os.sep  # noqa: PTH120
+_PYTHONS: Final = os.path.dirname(os.__file__) + os.sep  # noqa: PTH120
+
 MOST_NOTE_CHARACTERS: Final = 2000
 """A backend's own words are shown on a line; nobody reads more of them."""
 
@@ -224,13 +227,20 @@ class _Report(Struct):
 def _report(writing: int, ran: Ran) -> NoReturn:
     """The child's last act: it never returns into the parent's code."""
     try:
-        error = None if ran.error is None else _sendable(words_of(ran.error))
+        error = None if ran.error is None else _sendable(_sent_home(ran.error))
         report = _Report(claim=ran.claim, error=error, is_bloated=isinstance(ran.error, Bloated))
         _flush_streams()  # before the report: whoever has it ends this process at once
         with os.fdopen(writing, "wb") as pipe:
             pipe.write(msgspec.json.encode(report))
     finally:
         os._exit(0)
+
+
+def _sent_home(error: BaseException) -> str:
+    """The error's words, without the name of the backend where the parent gives it again."""
+    if isinstance(error, BackendFailed):
+        return str(error).removeprefix(f"backend {error.backend}: ")
+    return words_of(error)
 
 
 # What it says -------------------------------------------------------------------------------------
@@ -257,10 +267,32 @@ def _sendable(words: str) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says: ours speak for themselves, a backend's need their name."""
+    """What an error says: ours speak for themselves, a backend's need their name and place."""
     name = type(error).__name__
     try:
         words = str(error)
     except Exception:  # noqa: BLE001  (foreign code speaks here)
         return name
-    return words if isinstance(error, DshcError) else f"{name}: {words}"
+    return words if isinstance(error, DshcError) else f"{name}: {words}{_place_of(error)}"
+
+
+def _place_of(error: BaseException) -> str:
+    """The line of foreign code that it came through last, ` (mine.py, line 7)`; else nothing.
+
+    Foreign is the first file that is neither ours nor Python's own: what that one calls may be
+    anybody's, and its author looks for the call.
+    """
+    from traceback import walk_tb
+
+    steps = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)]
+    file = next((name for name, _ in steps if _is_foreign(name)), None)
+    if file is None:
+        return ""
+    line = [line for name, line in steps if name == file][-1]
+    return f" ({os.path.basename(file)}, line {line})"  # noqa: PTH119, it need not be a path
+
+
+def _is_foreign(file: str) -> bool:
+    if file.startswith(("<frozen ", _OURS)):
+        return False
+    return not file.startswith(_PYTHONS) or "site-packages" in file

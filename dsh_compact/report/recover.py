@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from dsh_compact.backends.running import words_of
+from dsh_compact.errors import BackendFailed
 from dsh_compact.events import Failure
 from dsh_compact.floor import Floor
 from dsh_compact.recovery import Attempt, Round, Verdict
@@ -160,6 +161,8 @@ def _claim(one: Round, backend: str) -> str:
     name = safe(backend, LONGEST_WORDS)
     if one.timed_out:
         return f"{name} did not return in time"
+    if isinstance(one.error, BackendFailed):  # which names the backend a second time
+        return f"{name} failed: {safe(one.error.problem, LONGEST_WORDS)}"
     if one.error is not None:
         return f"{name} raised {safe(words_of(one.error), LONGEST_WORDS)}"
     if one.claim is None:
