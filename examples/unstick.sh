@@ -8,6 +8,5 @@ set -eu
 log=$1
 
 dshc verify "$log"                         # what is damaged is mended first: dshc repair
-dshc compact --force --json "$log" > /dev/null
-dshc history "$log" | tail -n 1            # what was folded, and to how much
+dshc compact --force "$log"                # what was folded, and to how much; or why nothing was
 dshc measure --check "$log"                # exit code 1 where it is still too much

@@ -234,6 +234,13 @@ def test_unstick_makes_a_stuck_session_fit(name: str, folder: Path) -> None:
     assert "below the threshold" in done.out
 
 
+def test_unstick_tells_why_nothing_went(folder: Path) -> None:
+    """Where all that is left belongs to the tail, it ends with that reason and exit code 1."""
+    done = run("./unstick.sh", "sessions/v4-overflow.jsonl", cwd=folder)
+    assert 1 == done.code
+    assert "Nothing was done.\neverything behind the head" in done.out
+
+
 def test_unstick_touches_no_damaged_log(folder: Path) -> None:
     """What is damaged is mended first."""
     log = folder / "sessions" / "v4-stuck.jsonl"
