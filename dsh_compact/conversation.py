@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias, get_args
 from uuid import uuid4
 
 from msgspec import Struct, structs
@@ -35,6 +35,8 @@ from dsh_compact.summarizers.extract import Extractive
 
 Ending: TypeAlias = Literal["completed", "aborted", "blocked", "error", "max-tokens"]
 """Why a turn is over; `interrupted` is what the next process says of one that nobody ended."""
+
+ENDINGS: Final[tuple[Ending, ...]] = get_args(Ending)
 
 
 class Setup(Struct, frozen=True, kw_only=True):
@@ -281,6 +283,8 @@ class Conversation:
         harness does it.
         """
         turn = self._open_turn()
+        if ending not in ENDINGS:
+            raise UsageError(f"no turn ends as {ending!r:.60}", f"say {', '.join(ENDINGS)}")
         if ending == "completed":
             self._refuse_waiting()
         told = None if error is None else _normalised(failure_of(error))

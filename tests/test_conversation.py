@@ -240,6 +240,17 @@ def test_an_aborted_turn_may_leave_calls_without_results(tmp_path: Path) -> None
     assert [] == problems(path)
 
 
+def test_a_turn_ends_only_as_the_harness_knows_it(tmp_path: Path) -> None:
+    """A word that no reader expects is refused, and nothing is written."""
+    path = tmp_path / "session.jsonl"
+    with begun(path) as talk:
+        talk.user("What is here?")
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match="no turn ends as 'finished'; say completed, aborted"):
+            talk.end_turn("finished")  # type: ignore[arg-type]
+        assert before == path.read_bytes()
+
+
 def test_another_prompt_takes_the_old_ones_place(tmp_path: Path) -> None:
     """As the harness does it: in the next step, by a replacement of just that message."""
     path = tmp_path / "session.jsonl"
