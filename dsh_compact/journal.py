@@ -175,7 +175,9 @@ class Journal:
         """Marks the log, if it is what was read, so that our own appends leave it `is_as_marked`.
 
         The mark is a time of change to the nanosecond: what a write leaves is the system's clock,
-        which moves in steps of milliseconds. False where somebody else wrote since the log was
+        which moves in steps of milliseconds. Hidden from it is who writes in the microseconds between
+        a write of ours and the mark behind it, or through memory that he has mapped (on a file
+        system in memory always, on others until the next flush). False where somebody else wrote since the log was
         read, where the file system knows no such times, or where they are not ours to set.
         """
         return self.is_as_marked and self._set_mark()
@@ -260,12 +262,12 @@ class Journal:
         is_marked = self.is_as_marked
         try:
             written = self._disk.write(self._fd, data)
+            if is_marked:  # at once: what somebody else writes before is hidden by it
+                self._set_mark()
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes were taken")
             if self._size != self.end_bytes + len(data):
                 self._withdraw(data)
-            if is_marked:
-                self._set_mark()
             self._disk.fsync(self._fd)
         except OSError as fault:
             self._take_back(data)
