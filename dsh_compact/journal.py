@@ -175,10 +175,11 @@ class Journal:
         """Marks the log, if it is what was read, so that our own appends leave it `is_as_marked`.
 
         The mark is a time of change to the nanosecond: what a write leaves is the system's clock,
-        which moves in steps of milliseconds. Hidden from it is who writes in the microseconds between
-        a write of ours and the mark behind it, or through memory that he has mapped (on a file
-        system in memory always, on others until the next flush). False where somebody else wrote since the log was
-        read, where the file system knows no such times, or where they are not ours to set.
+        which moves in steps of milliseconds. Hidden from it is who writes in the microseconds
+        between a write of ours and the mark behind it, or through memory that he has mapped (on a
+        file system in memory always, on others until the next flush). False where somebody else
+        wrote since the log was read, where the file system knows no such times, or where they are
+        not ours to set.
         """
         return self.is_as_marked and self._set_mark()
 
