@@ -52,7 +52,7 @@ MEMORY_BYTES = 1 << 30  # beyond what the imported program holds
 SYNTAX_RULES = {"not-json", "not-utf8", "too-deep"}  # which a quick look may leave unchecked
 UNSAID_RULES = {"message-shape", "record-shape"}  # a reader may see them, or not need to look
 # How a refusal speaks of a field that the plain reader doesn't look at.
-WRONG_TYPE = re.compile(r"Expected `|Number out of range|not what belongs here")
+WRONG_TYPE = re.compile(r"where .+ belongs?|has no \w+|there is no \w+|beyond every number")
 BUG = 70
 RAW_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 

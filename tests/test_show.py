@@ -13,7 +13,7 @@ from plain_reader import message_of, node_tokens
 from running import LOGS, dshc
 
 EXPECTED: dict[str, Any] = json.loads((LOGS / "expected.json").read_text("utf-8"))
-DAMAGE = "Expected `array`, got `int` - at `$.content`"
+DAMAGE = "content is a whole number, where a list belongs"
 HOSTILE = "\x1b]0;owned\x07\x1b[31m[red]x[/red]\u202e\u2028\x00"
 
 

@@ -43,9 +43,15 @@ def _draft(record: dict[str, Any], version: int, new_id: Callable[[], str]) -> D
         data = _with_id(kind, data, new_id)
     elif "surfaceOp" in record:
         raise UsageError(f"{kind!r} is no surface event and must not carry surfaceOp")
-    entries = wire.convert(record.get("sourceEventSeqs", []), list[int | list[int]])
-    sources = expand_sources(entries, None)
+    sources = _sources(record.get("sourceEventSeqs", []))
     return Draft(type=kind, data=data, op=op, sources=sources, ignorable=ignorable)
+
+
+def _sources(entries: Any) -> tuple[int, ...]:
+    try:
+        return expand_sources(wire.convert(entries, list[int | list[int]]), None)
+    except RuleBroken as fault:
+        raise UsageError(f"sourceEventSeqs: {fault.problem}") from None
 
 
 def _with_id(kind: str, data: dict[str, Any], new_id: Callable[[], str]) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def read(raw: bytes | Raw, shape: type[Shape]) -> Shape:
     try:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.ValidationError as fault:
-        raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+        raise RuleBroken(Damage.RECORD_WRONG, _in_words(str(fault))) from None
     except (msgspec.DecodeError, RecursionError):
         return convert(_keep_raw(load(bytes(raw)), shape), shape)
 
@@ -249,15 +249,18 @@ def convert(value: Any, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as fault:
-        raise RuleBroken(Damage.RECORD_WRONG, str(fault)) from None
+        raise RuleBroken(Damage.RECORD_WRONG, _in_words(str(fault))) from None
     except RecursionError:
         raise too_deep() from None
     except UnicodeEncodeError:
         pass  # msgspec can't look at a lone surrogate in a key, or in text where none belongs
     try:
         return msgspec.convert(_without_odd_keys(value), shape)
-    except (msgspec.ValidationError, UnicodeEncodeError) as fault:
-        raise RuleBroken(Damage.RECORD_WRONG, f"not what belongs here: {fault}") from None
+    except msgspec.ValidationError as fault:
+        raise RuleBroken(Damage.RECORD_WRONG, _in_words(str(fault))) from None
+    except UnicodeEncodeError:
+        problem = "half a character (a lone surrogate) stands where none belongs"
+        raise RuleBroken(Damage.RECORD_WRONG, problem) from None
     except RecursionError:
         raise too_deep() from None
 
@@ -265,6 +268,37 @@ def convert(value: Any, shape: type[Shape]) -> Shape:
 def too_deep() -> RuleBroken:
     """What to raise where a parser or writer goes no deeper."""
     return RuleBroken(Damage.TOO_DEEP, "the record is nested too deep to be read")
+
+
+_WORDS: Final = {
+    "int": "a whole number",
+    "float": "a decimal number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+"""What the parser calls the kinds of values."""
+
+
+def _in_words(problem: str) -> str:
+    """What the parser says of a value that does not fit its shape, as a user may read it: which
+    field, what stands there, what belongs there.
+    """
+    problem, _, path = problem.removesuffix("`").partition(" - at `$")
+    field = path.removeprefix(".")
+    if found := re.fullmatch("Expected `(.+)`, got `(.+?)`?", problem):
+        wanted = found[1].replace("int | float", "number").split(" | ")
+        belongs = " or ".join(_WORDS.get(name, f"a {name}") for name in wanted)
+        is_there = _WORDS.get(found[2], found[2])
+        subject = f"{field} is {is_there}, where" if field else f"{is_there} stands where"
+        return f"{subject} {belongs} belongs"
+    if found := re.fullmatch("Object missing required field `(.+?)`?", problem):
+        return f"{field} has no {found[1]}" if field else f"there is no {found[1]}"
+    if problem.endswith("out of range"):
+        return f"{field or 'a number'} is beyond every number that can be meant"
+    return f"{field}: {problem}" if field else problem
 
 
 def _without_odd_keys(value: Any) -> Any:
@@ -313,7 +347,8 @@ def load(raw: bytes | memoryview) -> Any:
     except RecursionError:
         raise too_deep() from None
     except ValueError:
-        raise RuleBroken(Damage.NOT_JSON, f"not JSON: {first}") from None
+        where = f"at character {first.pos + 1}"
+        raise RuleBroken(Damage.NOT_JSON, f"not JSON: {first.msg}, {where}") from None
 
 
 @cache
