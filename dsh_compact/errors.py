@@ -108,16 +108,20 @@ class UsageError(DshcError):
 class RuleBroken(DshcError):
     """One record breaks a rule of the format; raised where only the record is known, not its file.
 
-    `line` and `events` (those read before it in the same batch) are added where they are known.
+    `line` and `events` (those read before it in the same batch) are added where they are known;
+    `remedy` is empty where nothing can be done but to look closer.
     """
 
     exit_code: ClassVar[int] = 4
 
-    def __init__(self, damage: Damage, problem: str, seq: int | None = None) -> None:
-        super().__init__(damage, problem, seq)
+    def __init__(
+        self, damage: Damage, problem: str, seq: int | None = None, remedy: str = ""
+    ) -> None:
+        super().__init__(damage, problem, seq, remedy)
         self.damage = damage
         self.problem = problem
         self.seq = seq
+        self.remedy = remedy
         self.line: int | None = None
         self.events: tuple[object, ...] = ()
 
@@ -172,8 +176,10 @@ class DamagedLog(LogError):
         *,
         line: int | None = None,
         seq: int | None = None,
+        remedy: str = "",
     ) -> None:
-        remedy = f'run "dshc verify {path}"' if path != "-" else 'save it and run "dshc verify"'
+        look = f'run "dshc verify {path}"' if path != "-" else 'save it and run "dshc verify"'
+        remedy = remedy or look
         super().__init__(path, problem, line=line, seq=seq, remedy=remedy)
         self.damage = damage
 

@@ -144,6 +144,16 @@ class LogReader:
         for data, size, frame, start in self.runs():
             yield Batch(bytes(memoryview(data)[: size - 1]).split(b"\n"), frame, start)
 
+    def head(self, size_bytes: int) -> bytes:
+        """The beginning of what is read as lines, that long or shorter; packed bytes where there is
+        no whole frame.
+        """
+        place = Place(0 if self.framed else -1, 0, size_bytes)
+        try:
+            return self.read(place)
+        except RuleBroken:
+            return self._pread(size_bytes, 0)
+
     def read(self, place: Place) -> bytes:
         """The record at `place`, without its newline."""
         if place.frame_bytes < 0:

@@ -594,8 +594,7 @@ def _headless(reader: LogReader, fault: RuleBroken) -> LogError:
     from dsh_compact.codec import foreign
 
     told = foreign.in_words(fault, reader.head(foreign.HEAD_BYTES))
-    line = 1 if told is fault else None
-    return DamagedLog(reader.path, told.damage, told.problem, line=line, remedy=told.remedy)
+    return DamagedLog(reader.path, told.damage, told.problem, line=told.line, remedy=told.remedy)
 
 
 def _joined(lines: Sequence[bytes]) -> bytes:

@@ -475,6 +475,8 @@ HEADERS: dict[str, tuple[bytes, Damage]] = {
     "format 1": (b'{"type":"session","version":1,"id":"a"}', Damage.UNSUPPORTED_FORMAT),
     "format 5": (b'{"type":"session","version":5,"id":"a"}', Damage.UNSUPPORTED_FORMAT),
     "no version": (b'{"type":"session","id":"a"}', Damage.HEADER_WRONG),
+    "a list": (b'["session"]', Damage.HEADER_MISSING),
+    "a list that is no JSON": (b'["session", x', Damage.HEADER_MISSING),
     "a version in quotes": (b'{"type":"session","version":"4","id":"a"}', Damage.HEADER_WRONG),
 }
 
@@ -486,6 +488,67 @@ def test_a_wrong_header_is_told_by_its_code(case: str) -> None:
     with pytest.raises(RuleBroken) as raised:
         decode_header(raw)
     assert damage == raised.value.damage
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ('"seq":"1"', "seq is a string, where a whole number belongs"),
+        ('"seq":1.5', "seq is a decimal number, where a whole number belongs"),
+        ('"seq":1,"time":null', "time is null, where a number belongs"),
+        (
+            '"seq":1,"time":"\\ud800"',
+            "half a character (a lone surrogate) stands where none belongs",
+        ),
+        ('"seq":1,"ignorable":[]', "ignorable is a list, where true or false belongs"),
+        ('"seq":1,"sourceEventSeqs":{}', "sourceEventSeqs is an object, where a list belongs"),
+        (
+            '"seq":1,"sourceEventSeqs":[true]',
+            "sourceEventSeqs[0] is true or false, where a whole number or a list belongs",
+        ),
+        (
+            '"seq":1,"sourceEventSeqs":[3,["a"]]',
+            "sourceEventSeqs[1][0] is a string, where a whole number belongs",
+        ),
+        ('"seq":1e999', "seq is beyond every number that can be meant"),
+        (f'"seq":{"9" * 5_000}', "seq is beyond every number that can be meant"),
+        ('"time":1', "there is no seq"),
+    ],
+)
+def test_what_does_not_fit_is_told_in_words(fields: str, told: str) -> None:
+    """Which field, what stands there and what belongs there, and nothing of the parser's own."""
+    with pytest.raises(RuleBroken) as raised:
+        decode(f'{{"type":"turn/start",{fields},"data":{{"turn":1}}}}'.encode(), 4)
+    assert (Damage.RECORD_WRONG, told) == (raised.value.damage, raised.value.problem)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "told"),
+    [
+        ("turn/start", '{"turn":"1"}', "turn is a string, where a whole number or null belongs"),
+        ("compaction/prune", '{"shadowedRange":{"start":1}}', "shadowedRange has no end"),
+        ("step/start", "[]", "the data of step/start is no object"),
+    ],
+)
+def test_what_does_not_fit_in_the_data_is_told_in_words(kind: str, data: str, told: str) -> None:
+    """The same for what an event holds."""
+    with pytest.raises(RuleBroken) as raised:
+        decode(f'{{"type":"{kind}","seq":0,"time":1,"data":{data}}}'.encode(), 4)
+    assert told == raised.value.problem.removeprefix(f"{kind}: ")
+
+
+@pytest.mark.parametrize(
+    ("raw", "told"),
+    [
+        (b'{"a":1', "not JSON: unexpected end of data, at character 7"),
+        (b"", "not JSON: Input is a zero-length, empty document, at character 1"),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_place(raw: bytes, told: str) -> None:
+    """The place in the record: which line that is, the caller knows."""
+    with pytest.raises(RuleBroken) as raised:
+        wire.load(raw)
+    assert (Damage.NOT_JSON, told) == (raised.value.damage, raised.value.problem)
 
 
 @pytest.mark.parametrize("opening", [b"[", b'{"a":'])

@@ -180,11 +180,11 @@ def test_a_torn_tail_is_not_read(folder: Path, torn: Torn) -> None:
 
 def test_a_log_without_a_whole_record_is_none(tmp_path: Path) -> None:
     """Empty, or a torn header: the error says what is missing."""
-    for data in (b"", b'{"type":"session","ver'):
+    for data, line_number in ((b"", None), (b'{"type":"session","ver', 1)):
         (tmp_path / "log").write_bytes(data)
         with pytest.raises(DamagedLog) as raised:
             read_session(tmp_path / "log")
-        assert (Damage.HEADER_MISSING, 1, 4) == (
+        assert (Damage.HEADER_MISSING, line_number, 4) == (
             raised.value.damage,
             raised.value.line,
             raised.value.exit_code,

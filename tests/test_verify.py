@@ -326,7 +326,7 @@ def test_what_holds_no_log_is_a_row_among_others(way: str, command: str, tmp_pat
     ran = dshc(command, way, empty, good)
     lines = [json.loads(one) for one in ran.out.splitlines()]
     rows = {row["log"]: row for row in (lines if way == "--jsonl" else ran.json["logs"])}
-    assert (4, "", {str(empty), str(good)}) == (ran.code, ran.err, rows.keys())
+    assert (4, "", {str(empty), str(good)}) == (ran.code, ran.err, {*rows})
     assert rows[str(empty)]["error"].startswith(f"{empty}: no session log in this folder")
     assert "error" not in rows[str(good)]
 

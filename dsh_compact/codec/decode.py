@@ -72,13 +72,12 @@ def decode_header(line: bytes) -> SessionHeader:
     try:
         header = wire.read(line, wire.SessionHeader)
     except RuleBroken as fault:
-        wrong = fault.damage is Damage.RECORD_WRONG and b'"session"' in line[:64]
-        damage = Damage.HEADER_WRONG if wrong else Damage.HEADER_MISSING
-        raise RuleBroken(damage, f"no session header: {fault.problem}") from None
+        is_ours = line.startswith(b"{") and b'"session"' in line[:64]
+        if is_ours and fault.damage is Damage.RECORD_WRONG:
+            raise RuleBroken(Damage.HEADER_WRONG, f"the header: {fault.problem}") from None
+        raise _no_header(line) from None
     if header.type != "session":
-        raise RuleBroken(
-            Damage.HEADER_MISSING, f"the first record is of type {header.type!r}, not 'session'"
-        )
+        raise _no_header(line)
     if header.version not in FORMATS:
         raise RuleBroken(
             Damage.UNSUPPORTED_FORMAT,
@@ -92,6 +91,18 @@ def decode_header(line: bytes) -> SessionHeader:
         is_seeded=header.is_seeded,
         has_parent=header.parent_session is not UNSET,
     )
+
+
+def _no_header(line: bytes) -> RuleBroken:
+    """What the first record is instead."""
+    try:
+        value = wire.load(line)
+        kind = value.get("type") if isinstance(value, dict) else None
+        is_text = isinstance(kind, str)
+        problem = f"it is of type {kind!r:.60}" if is_text else "it is no object with a type"
+    except RuleBroken as fault:
+        problem = fault.problem
+    return RuleBroken(Damage.HEADER_MISSING, f"the first record is no session header: {problem}")
 
 
 def decode(line: bytes, version: int, place: Place = NOWHERE) -> Event:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from dsh_compact import tokens
-from dsh_compact.codec import Identity
+from dsh_compact.codec import Identity, foreign
 from dsh_compact.codec.audit import Audited, audit, audit_header
 from dsh_compact.codec.renumber import renumber
 from dsh_compact.codec.splice import as_utf8
@@ -79,6 +79,7 @@ class Inspector:
         self._lost_frame = False
         self._last_turn_end_line = 0
         self._header_missing = False
+        self._is_foreign = False
         self._newest_type = ""
         self.lines = 0
 
@@ -92,22 +93,33 @@ class Inspector:
             start += len(line) + 1
 
     def feed(self, line: bytes, place: Place) -> None:
-        """One line, the next of the log."""
+        """One line, the next of the log; of a file that is none, no line is judged."""
         self.lines += 1
+        if self._is_foreign:
+            return
         if self._version is None and self._begin(line, place):
             return
         self._take(line, place)
 
     def lose(self, lost: Lost) -> None:
         """A stretch that gives no lines."""
+        if self._version is None and lost.damage is Damage.TORN_LINE:
+            head = self._read(Place(-1, lost.start_bytes, foreign.HEAD_BYTES))
+            self._begin_without(head, "there is no whole record", Place(-1, lost.start_bytes, 0))
+        if self._is_foreign:
+            return
         self._add(lost.damage, lost.problem, line=self.lines + 1, byte=lost.start_bytes)
         self._lost_frame = True
 
     # The header -----------------------------------------------------------------------------------
 
     def _begin(self, line: bytes, place: Place) -> bool:
-        """Takes the first line; returns whether it is a header, right or wrong."""
+        """Takes the first line; returns whether it is a header, right or wrong, or no log's."""
         header, version, faults = audit_header(line)
+        if header is None and dict(faults).get(Damage.HEADER_MISSING) is not None:
+            head = self._read(Place(place.frame_bytes, place.start_bytes, foreign.HEAD_BYTES))
+            self._begin_without(head, dict(faults)[Damage.HEADER_MISSING], place)
+            return self._is_foreign or audit(line, FORMATS[-1], self.lines).seq is None
         for damage, problem in faults:
             self._add(damage, problem, line=self.lines, byte=place.byte)
         if header is not None and version is not None:
@@ -115,10 +127,23 @@ class Inspector:
             self._header_line = self.lines
             self._rules = Rules(header, version)
             return True
+        self._judge_by_newest()
+        return audit(line, FORMATS[-1], self.lines).seq is None
+
+    def _begin_without(self, head: bytes | None, problem: str, place: Place) -> None:
+        """No header stands at `place`: tells what the file is, where its beginning shows that."""
+        found = None if head is None else foreign.seen(head)
+        if found is not None:
+            self._is_foreign = found.is_whole
+            problem = f"{found.what}; {found.remedy}" if found.remedy else found.what
+        self._add(Damage.HEADER_MISSING, problem, line=max(self.lines, 1), byte=place.byte)
+        self._judge_by_newest()
+
+    def _judge_by_newest(self) -> None:
+        """What follows is judged as if the newest format had been named."""
         self._version = FORMATS[-1]
         self._header_missing = True
         self._rules = Rules(None, self._version)
-        return audit(line, self._version, self.lines).seq is None
 
     # Events ---------------------------------------------------------------------------------------
 
@@ -228,7 +253,8 @@ class Inspector:
     def report(self, path: str) -> Report:
         """All that was found; nothing can be fed afterwards."""
         if self._version is None:
-            self._add(Damage.HEADER_MISSING, "the log is empty", line=1, byte=0)
+            head = None if self._lost_frame else b""
+            self._begin_without(head, "there is no whole record", Place(-1, 0, 0))
         elif self._rules is not None:
             for breach in self._rules.end(View(self._surface, self._price)):
                 self._add_breach(breach)
