@@ -172,10 +172,11 @@ class Surface:
             *self._block(last[0])[last[1] + 1 :],
         )
         shorter = self._copy()
+        blocks = _in_blocks(merged)
         if last[0] == len(self._blocks):
-            shorter._blocks, shorter._tail = self._blocks[: first[0]], merged
+            shorter._blocks, shorter._tail = self._blocks[: first[0]] + blocks[:-1], blocks[-1]
         else:
-            shorter._blocks = (*self._blocks[: first[0]], merged, *self._blocks[last[0] + 1 :])
+            shorter._blocks = self._blocks[: first[0]] + blocks + self._blocks[last[0] + 1 :]
         shorter._count = self._count - len(shadowed) + 1
         shorter._newest_seq = node.seq
         shorter._orders[node.seq] = node.order
@@ -258,6 +259,13 @@ class Surface:
             return self._block(first[0])[first[1] : last[1] + 1]
         inner = chain.from_iterable(self._blocks[first[0] + 1 : last[0]])
         return (*self._block(first[0])[first[1] :], *inner, *self._block(last[0])[: last[1] + 1])
+
+
+def _in_blocks(nodes: tuple[Node, ...]) -> _Blocks:
+    """What a replacement leaves of two blocks, as one; as more where it grew by that too often."""
+    if len(nodes) <= 2 * BLOCK_NODES:
+        return (nodes,)
+    return tuple(nodes[at : at + BLOCK_NODES] for at in range(0, len(nodes), BLOCK_NODES))
 
 
 def _order(node: Node) -> int:

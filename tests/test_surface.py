@@ -203,3 +203,20 @@ def test_equal_surfaces_are_equal_however_they_came_about() -> None:
     assert hash(left) == hash(right)
     assert left != left.extend(replacing(2, 0, 1, [0, 1]), same)
     assert left != "a surface"
+
+
+def test_no_block_grows_without_end() -> None:
+    """A replacement copies what is left of the blocks where it begins and ends, however often they
+    were joined before.
+    """
+    surface = Surface()
+    seq, last = 0, None
+    for _ in range(20):
+        for first in range(seq, seq + BLOCK_NODES):
+            surface = surface.extend(appended(first), same)
+        if last is not None:
+            surface = surface.extend(replacing(first + 1, last, seq, [last, seq]), same)
+        seq, last = first + 2, first
+    assert 20 * (BLOCK_NODES - 1) + 1 == len(surface)
+    assert 2 * BLOCK_NODES >= max(map(len, (*surface._blocks, surface._tail)))
+    assert all(surface.find(node.seq) is node for node in surface)
