@@ -54,6 +54,7 @@ The user asked why the nightly stock export has 3 rows fewer than the warehouse'
 def demo() -> Conversation:
     """The session, always the same."""
     dice = random.Random(8_000)
+    listing = _export(dice, 150)
     log = (
         Conversation(
             session_id="stock-export",
@@ -71,9 +72,9 @@ def demo() -> Conversation:
             "It pages through `stock_levels` by `updated_at`. Let me compare the two exports.",
             calls=[_bash("c2", "diff <(cut -d, -f1 export.csv) <(cut -d, -f1 warehouse.csv)")],
         )
-        .result("c2", _export(dice, 150))
+        .result("c2", listing)
         .refusal(limit=WINDOW_TOKENS, requested=8_463)
-        .prune("c2", _export(dice, 12) + "\n[… the rest of the listing was cut …]")
+        .prune("c2", _head(listing, 12) + "[… the rest of the listing was cut …]")
         .compaction(SUMMARY)
         .assistant(
             "The cursor is the culprit: rows that are updated while the job runs move behind it. I'll"
@@ -143,6 +144,10 @@ def _export(dice: random.Random, rows: int) -> str:
         f"{100_000 + 7 * row},{dice.randrange(10**12):013d},{dice.randrange(900)},{1_796_046_500_000 + dice.randrange(10**9)}"
         for row in range(rows)
     )
+
+
+def _head(text: str, lines: int) -> str:
+    return "".join(text.splitlines(keepends=True)[:lines])
 
 
 def _hashes(dice: random.Random, files: int) -> str:

@@ -8,6 +8,7 @@ from demo import DATA, WINDOW_TOKENS, demo
 from dsh_compact import tokenizers
 from dsh_compact.history import read_history
 from dsh_compact.measurement import measure
+from dsh_compact.moments import read_at_generation
 from dsh_compact.session import read_session
 from dsh_compact.verify import verify
 
@@ -40,6 +41,18 @@ def test_it_has_a_story() -> None:
         for row in history.rows
         if type(row).__name__ in ("Refused", "Answered")
     )
+
+
+def test_its_prune_keeps_the_head_of_what_it_cuts() -> None:
+    """What is shown of a pruned result stood in the result."""
+    with read_at_generation(DATA, 0) as before, read_at_generation(DATA, 1) as after:
+        whole, cut = (
+            next(one.message(node).text for node in one.surface if node.seq in (15, 20))
+            for one in (before, after)
+        )
+    head, mark = cut.rsplit("\n", 1)
+    assert whole.startswith(head)
+    assert "[… the rest of the listing was cut …]" == mark
 
 
 def test_it_is_sound() -> None:
