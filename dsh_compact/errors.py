@@ -6,7 +6,7 @@ its traceback. This module knows nothing of files, JSON or terminals.
 """
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class Damage(StrEnum):
@@ -82,6 +82,10 @@ class Damage(StrEnum):
     DELIVERY_WRONG = "delivery-wrong"
     PAIR_BROKEN = "pair-broken"
     INBOX_WRONG = "inbox-wrong"
+
+
+NO_MEMORY: Final = "there is not enough memory"
+MORE_MEMORY: Final = "let other programs end, or raise the limit"
 
 
 class DshcError(Exception):
@@ -190,6 +194,13 @@ class UnsupportedLog(LogError):
 
 class UnreadableLog(LogError):
     """The system does not let us read or write the log."""
+
+
+class ShortOfMemory(LogError):
+    """The system gives us no more memory, and reading the log takes more."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, NO_MEMORY, remedy=MORE_MEMORY)
 
 
 class OwnedLog(LogError):

@@ -72,8 +72,6 @@ def unpack(frame: bytes | memoryview) -> bytes:
     except zstandard.ZstdError as fault:
         damage = Damage.BAD_CHECKSUM if "checksum" in str(fault) else Damage.NOT_ZSTD
         raise RuleBroken(damage, f"the frame cannot be unpacked: {fault}") from None
-    except MemoryError:
-        raise _too_large() from None
 
 
 def unpack_torn(beginning: bytes) -> bytes:
@@ -82,7 +80,7 @@ def unpack_torn(beginning: bytes) -> bytes:
 
     try:
         return _unpack_in_pieces(beginning)
-    except (zstandard.ZstdError, MemoryError, RuleBroken):
+    except (zstandard.ZstdError, RuleBroken):
         return b""
 
 

@@ -1,6 +1,7 @@
 """The command line as a whole: a command is one file, an error is a sentence and an exit code."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -458,3 +459,31 @@ def test_a_scorecard_wants_a_file(what: str, tmp_path: Path) -> None:
     told = dshc("conformance", what, cwd=tmp_path)
     assert (2, "") == (told.code, told.out)
     assert f"dshc: {what}: each case begins with the log anew" in told.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the address space as Linux does")
+def test_want_of_memory_is_an_error_and_no_bug(tmp_path: Path) -> None:
+    """One log: a sentence and exit 4; among others: a row with its error, and the others count."""
+    endless = tmp_path / "endless.jsonl"
+    with endless.open("wb") as file:
+        file.write((LOGS / "v4-stuck.jsonl").read_bytes())
+        file.truncate(200_000_000)  # a line of zeros, which takes no room on the disk
+    good = shutil.copyfile(LOGS / "v4-stuck.jsonl", tmp_path / "good.jsonl")
+
+    def limited(*words: str | Path) -> Ran:
+        done = subprocess.run(
+            [DSHC, *words],
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (160 << 20, 160 << 20)),
+            check=False,
+        )
+        return Ran(code=done.returncode, out=done.stdout, err=done.stderr)
+
+    sentence = "there is not enough memory; let other programs end, or raise the limit"
+    for command in ("measure", "verify"):
+        assert Ran(code=4, out="", err=f"dshc: {sentence}\n") == limited(command, endless)
+        many = limited(command, "--json", tmp_path)
+        rows = {row["log"]: row.get("error") for row in many.json["logs"]}
+        assert (4, "") == (many.code, many.err)
+        assert {str(endless): f"{endless}: {sentence}", str(good): None} == rows

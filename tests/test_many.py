@@ -45,6 +45,13 @@ def refuse(path: str) -> tuple[int, int]:
     raise UsageError(path, "name another")
 
 
+def starve(path: str) -> tuple[int, int]:
+    """The work that takes more memory than there is, if the path says so."""
+    if path.endswith("7"):
+        bytearray(1 << 60)
+    return weigh(path)
+
+
 def fail(path: str) -> tuple[int, int]:
     """The work that has a bug."""
     raise LookupError(path)
@@ -285,3 +292,14 @@ def test_an_ignored_signal_stays_ignored() -> None:
         time.sleep(0.01)
     os.kill(work.pid, signal.SIGHUP)
     assert b"100\n" == work.communicate(timeout=20)[0]
+
+
+@pytest.mark.parametrize("here_seconds", [-1, 1_000], ids=["processes", "one process"])
+def test_want_of_memory_is_a_result(
+    here_seconds: float, paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that takes more memory than there is costs no other log its result."""
+    monkeypatch.setattr(many, "HERE_SECONDS", here_seconds)
+    found = sorted(many.each(many.Job(starve, failed), paths, label="starving"))
+    assert [-4] * 4 == [size for size, _ in found if size < 0]
+    assert [n for n in range(40) if n % 10 != 7] == [size for size, _ in found if size >= 0]

@@ -4,10 +4,10 @@ Start-up is a promise (see the benchmark of start-up): a command's module is imp
 that command runs or its own help is asked, and the help itself is plain text, laid out without
 rich. What the commands do, this module doesn't know.
 
-Exit codes beside those that the errors carry: 2 for wrong usage; 70 (EX_SOFTWARE) for a bug of
-ours, so that a script doesn't take a traceback for the 1 of a finding; 74 (EX_IOERR) when the
-result could not be written; 130 after Ctrl-C; 141 when the reader of our output left, as the shell
-reports SIGPIPE.
+Exit codes beside those that the errors carry: 2 for wrong usage; 4 where the memory doesn't suffice;
+70 (EX_SOFTWARE) for a bug of ours, so that a script doesn't take a traceback for the 1 of a
+finding; 74 (EX_IOERR) when the result could not be written; 130 after Ctrl-C; 141 when the reader
+of our output left, as the shell reports SIGPIPE.
 """
 
 import importlib
@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dsh_compact.cli import COMMANDS, io, module_name, names
-from dsh_compact.errors import DshcError
+from dsh_compact.errors import MORE_MEMORY, NO_MEMORY, DshcError, LogError
 from dsh_compact.version import __version__
 
 EXIT_BUG: Final = 70
@@ -140,6 +140,9 @@ def run(words: list[str]) -> int:
     except io.OutputFailed as error:
         io.notice(str(error))
         return EXIT_OUTPUT
+    except MemoryError:
+        io.notice(f"{NO_MEMORY}; {MORE_MEMORY}")
+        return LogError.exit_code
     except Exception:  # noqa: BLE001, the last door: shown whole, and never mistaken for a finding
         io.show_bug()
         return EXIT_BUG

@@ -19,7 +19,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
 from dsh_compact.cli.progress import Progress
-from dsh_compact.errors import DshcError
+from dsh_compact.errors import DshcError, ShortOfMemory
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -94,11 +94,14 @@ class Job(NamedTuple, Generic[Result]):
     failed: Callable[[str, DshcError], Result]
 
     def __call__(self, path: str) -> Result:
-        """The result for one log; no `DshcError` leaves it."""
+        """The result for one log; no `DshcError` leaves it, and no want of memory."""
         try:
             return self.work(path)
         except DshcError as fault:
             return self.failed(path, fault)
+        except MemoryError:
+            pass  # what it holds is let go before anything else is done
+        return self.failed(path, ShortOfMemory(path))
 
 
 def each(
@@ -389,5 +392,5 @@ def _serve(job: Job[Result], pipe: "Connection", inherited: list["Connection"]) 
             except Exception:  # noqa: BLE001, a bug of ours: the parent shows it
                 results = traceback.format_exc()
             pipe.send(results)
-    except (EOFError, OSError):  # nobody waits for us any more
+    except (EOFError, OSError, MemoryError):  # nobody waits for us any more, or nothing can be said
         return
