@@ -20,7 +20,7 @@ from dsh_compact.events import Place
 from dsh_compact.session import read_session
 from dsh_compact.verify import Inspector, Report, verify
 from dsh_compact.verify import inspector as inspecting
-from dsh_compact.verify.damage import ROWS, TABLE, Finding, Severity
+from dsh_compact.verify.damage import ROWS, TABLE, Consequence, Finding, Severity
 
 REAL_LOGS = sorted(path for path in LOGS.iterdir() if path.suffix in (".jsonl", ".zstd"))
 
@@ -200,6 +200,17 @@ def test_damage_in_front_of_a_turn_end_refuses_the_session(tmp_path: Path) -> No
 
 
 # Limits
+
+
+def test_without_a_header_nothing_is_promised(tmp_path: Path) -> None:
+    """The harness opens nothing of such a log, and repair leaves it as it is."""
+    path = put(tmp_path, b"".join([*talk().lines()[1:], b"no JSON\n"]))
+    found = verify(path).findings
+    assert ["header-missing", "not-json"] == [one.code for one in found]
+    assert {Consequence.REFUSED} == {one.consequence for one in found}
+    assert "\n\nwithout its header nothing of it can be mended\n" in dshc("verify", path).out
+    assert 1 == dshc("repair", path).code
+    assert [path] == [*tmp_path.iterdir()]
 
 
 def test_findings_beyond_the_limit_are_counted(

@@ -88,6 +88,8 @@ def _remedy(report: Report) -> str:
     repairable = sum(finding.repairable for finding in report.findings)
     if not repairable:
         return ""
+    if report.format is None:
+        return "without its header nothing of it can be mended"
     which = "all" if repairable == len(report.findings) else f"{repairable:,} of them"
     return f'"dshc repair {safe(report.path)}" mends {which}, on a copy'
 

@@ -317,7 +317,8 @@ class Inspector:
     def _is_cut(self, finding: Finding) -> bool:
         """Whether the harness ends its reading there and goes on without the rest."""
         return (
-            TABLE[finding.code].consequence is Consequence.CUT
+            not self._header_missing  # else it opens nothing at all
+            and TABLE[finding.code].consequence is Consequence.CUT
             and finding.line is not None
             and finding.line > self._last_turn_end_line
         )
