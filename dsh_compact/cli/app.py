@@ -4,10 +4,10 @@ Start-up is a promise (see the benchmark of start-up): a command's module is imp
 that command runs or its own help is asked, and the help itself is plain text, laid out without
 rich. What the commands do, this module doesn't know.
 
-Exit codes beside those that the errors carry: 2 for wrong usage; 4 where the memory doesn't suffice;
-70 (EX_SOFTWARE) for a bug of ours, so that a script doesn't take a traceback for the 1 of a
-finding; 74 (EX_IOERR) when the result could not be written; 130 after Ctrl-C; 141 when the reader
-of our output left, as the shell reports SIGPIPE.
+Exit codes beside those that the errors carry: 2 for wrong usage; 4 for want of memory; 70
+(EX_SOFTWARE) for a bug of ours, so that a script does not take a traceback for the 1 of a finding;
+74 (EX_IOERR) when the result could not be written; 130 after Ctrl-C; 141 when the reader of our
+output left, as the shell reports SIGPIPE.
 """
 
 import importlib
