@@ -26,6 +26,11 @@ MAX_RECORD_BYTES: Final = 1 << 28
 MARK_BYTES: Final = 256
 """So much of a log's end tells whether it was rewritten meanwhile: seqs and times stand in it."""
 
+FRAMES_KEPT: Final = 2
+"""Unpacked frames that are held for the next record to be read again: a session that began as a
+copy has one large frame, and small ones for what was replaced since, which are read by turns.
+"""
+
 STANDARD_INPUT: Final = "-"
 
 SESSION_FILES: Final = tuple(
@@ -79,7 +84,7 @@ class LogReader:
         self.path = path
         self._file = _spooled_input() if path == STANDARD_INPUT else _opened(path)
         self._fd = self._file.fileno()
-        self._frame: tuple[int, bytes] = (-1, b"")
+        self._unpacked: dict[int, bytes] = {}  # by place, the one that was read last behind
         self.framed = os.pread(self._fd, 4, 0) == frames.MAGIC
         self.end_bytes = 0
         self.torn: TornTail | None = None
@@ -131,6 +136,11 @@ class LogReader:
         size = min(MARK_BYTES, self.end_bytes)
         return self._pread(size, self.end_bytes - size)
 
+    def start_over(self) -> None:
+        """Forgets what was read: `runs` begins at the beginning, and records are read anew."""
+        self.end_bytes = 0
+        self._unpacked.clear()
+
     def runs(self) -> Iterator[Run]:
         """Whole lines from `end_bytes` on; call it again to catch up with another writer.
 
@@ -158,9 +168,13 @@ class LogReader:
         """The record at `place`, without its newline."""
         if place.frame_bytes < 0:
             return self._pread(place.size_bytes, place.start_bytes)
-        if self._frame[0] != place.frame_bytes:
-            self._frame = (place.frame_bytes, self._unpacked(place.frame_bytes))
-        return self._frame[1][place.start_bytes : place.start_bytes + place.size_bytes]
+        content = self._unpacked.pop(place.frame_bytes, None)
+        if content is None:
+            content = self._unpack(place.frame_bytes)
+            if len(self._unpacked) == FRAMES_KEPT:
+                del self._unpacked[next(iter(self._unpacked))]
+        self._unpacked[place.frame_bytes] = content
+        return content[place.start_bytes : place.start_bytes + place.size_bytes]
 
     # Plain ----------------------------------------------------------------------------------------
 
@@ -247,7 +261,7 @@ class LogReader:
             )
         return self._pread(max(CHUNK_BYTES, 2 * have_bytes), self.end_bytes)
 
-    def _unpacked(self, frame_bytes: int) -> bytes:
+    def _unpack(self, frame_bytes: int) -> bytes:
         size = CHUNK_BYTES // 16
         while True:
             window = self._pread(size, frame_bytes)

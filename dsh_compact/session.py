@@ -410,7 +410,7 @@ class WritableSession(Session):
 
         Raises `LogError` and its kin where it cannot be folded any more.
         """
-        self._reader.end_bytes = 0
+        self._reader.start_over()
         self._scanner = None
         self.surface, self.meter, self.turns = Surface(), Meter(), Turns()
         self._items.clear()

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import Torn, torn_logs
 
+from dsh_compact import frames
 from dsh_compact import reader as reading
 from dsh_compact.errors import LogError, RuleBroken, UnreadableLog
 from dsh_compact.events import Place
@@ -286,3 +287,43 @@ def test_a_log_is_found_where_names_may_not_be_listed(closed: Path) -> None:
     log.unlink()
     with without_privilege(), pytest.raises(UnreadableLog, match="Permission denied"):
         find_log(str(closed))
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows by one for every frame that is unpacked."""
+    sizes: list[int] = []
+    real = frames.unpack
+
+    def counting(packed: bytes) -> bytes:
+        sizes.append(len(packed))
+        return real(packed)
+
+    monkeypatch.setattr(frames, "unpack", counting)
+    return sizes
+
+
+def test_a_large_frame_is_kept_while_small_ones_are_read(
+    tmp_path: Path, unpacked: list[int]
+) -> None:
+    """What was replaced lies in frames of its own, and is read by turns with what was not."""
+    large = frame(b"".join(b"%d\n" % number for number in range(1_000)))
+    small = [frame(b"%d\n" % number) for number in range(5)]
+    path = put(tmp_path, large + b"".join(small))
+    with LogReader(str(path)) as reader:
+        place = len(large)
+        for number, one in enumerate(small):
+            assert b"0" == reader.read(Place(0, 0, 1))
+            assert b"%d" % number == reader.read(Place(place, 0, 1))
+            place += len(one)
+    assert [len(large), *map(len, small)] == unpacked
+
+
+def test_who_starts_over_reads_anew(tmp_path: Path) -> None:
+    """Also the frame that was read last, if another stands in its place."""
+    path = put(tmp_path, frame(b"1\n"))
+    with LogReader(str(path)) as reader:
+        before = reader.read(Place(0, 0, 1))
+        path.write_bytes(frame(b"2\n"))
+        reader.start_over()
+        assert (b"1", b"2") == (before, reader.read(Place(0, 0, 1)))
