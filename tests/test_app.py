@@ -163,8 +163,9 @@ def test_an_error_is_a_sentence_and_an_exit_code(
 @pytest.mark.parametrize(
     ("sentence", "words"),
     [
-        ('dshc: No such option: --nonsense; see "dshc probe --help"', ["probe", "--nonsense"]),
-        ('dshc: there is no command "prob"; did you mean probe?; see "dshc --help"', ["prob"]),
+        ('dshc: there is no option --nonsense; see "dshc probe --help"', ["probe", "--nonsense"]),
+        ("dshc: there is no option --jsn; did you mean --json?", ["probe", "--jsn"]),
+        ('dshc: there is no command "prob"; did you mean probe?', ["prob"]),
         ("dshc: Option '--do' requires an argument; see \"dshc probe --help\"", ["probe", "--do"]),
     ],
 )

@@ -294,10 +294,13 @@ def _laid_out(examples: str, width: int) -> list[str]:
 
 
 def _usage_sentence(error: typer.TyperException, words: list[str]) -> str:
-    from re import sub
+    from re import search, sub
 
     where = f"dshc {words[0]}" if words[0] in names() else "dshc"
     message = " ".join(error.format_message().split()).rstrip(".")  # choices come a line each
     message = sub(r"is not a valid int( range)?\b", "is no whole number", message)
     message = sub(r"is not a valid float( range)?\b", "is no number", message)
-    return f'{message}; see "{where} --help"'
+    message = sub(r"No such option: (\S+)", r"there is no option \1", message)
+    if near := search(r" \(Possible options: (.+)\)$", message):
+        message = f"{message[: near.start()]}; did you mean {near[1].replace(', ', ' or ')}?"
+    return message if message.endswith("?") else f'{message}; see "{where} --help"'
