@@ -267,7 +267,7 @@ class Session:
 
     def _begin(self, run: Run) -> Run:
         end = run.data.index(b"\n") + 1
-        self.header = decode_header(bytes(run.data[: end - 1]))
+        self.header = decode_header(bytes(run.data[: end - 1]), strict=self._strict)
         self._scanner = Scanner(self.header.version, self._wanted, strict=self._strict)
         rest = bytes(run.data[end : run.size_bytes])
         return Run(rest, len(rest), run.frame_bytes, run.start_bytes + end)

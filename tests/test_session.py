@@ -178,6 +178,17 @@ def test_a_torn_tail_is_not_read(folder: Path, torn: Torn) -> None:
     assert torn.data == path.read_bytes()
 
 
+def test_a_strict_reader_checks_the_header_too(tmp_path: Path) -> None:
+    """Every byte of it, also of a key that nobody needs."""
+    path = tmp_path / "log"
+    path.write_bytes(Conversation().user("hello").bytes().replace(b"{", b'{"odd":"\xff",', 1))
+    with read_session(path) as session:
+        assert 1 == len(session.surface)
+    with pytest.raises(DamagedLog) as raised:
+        read_session(path, strict=True)
+    assert (Damage.NOT_UTF8, 1) == (raised.value.damage, raised.value.line)
+
+
 def test_a_log_without_a_whole_record_is_none(tmp_path: Path) -> None:
     """Empty, or a torn header: the error says what is missing."""
     for data, line_number in ((b"", None), (b'{"type":"session","ver', 1)):

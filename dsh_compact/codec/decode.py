@@ -64,10 +64,10 @@ MAX_TOKENS: Final = 2**53
 """Largest count that is believed, the largest whole number that JavaScript writes exactly."""
 
 
-def decode_header(line: bytes) -> SessionHeader:
-    """The first record of a log.
+def decode_header(line: bytes, *, strict: bool = False) -> SessionHeader:
+    """The first record of a log; `strict` checks every byte, also of what nobody needs.
 
-    Raises `RuleBroken`: header-missing, header-wrong, unsupported-format.
+    Raises `RuleBroken`: header-missing, header-wrong, unsupported-format; not-utf8 where strict.
     """
     try:
         header = wire.read(line, wire.SessionHeader)
@@ -83,6 +83,8 @@ def decode_header(line: bytes) -> SessionHeader:
             Damage.UNSUPPORTED_FORMAT,
             f"format {header.version} is not supported: only 0, 3 and 4 were ever released",
         )
+    if strict:
+        wire.load(line)
     return SessionHeader(
         version=header.version,
         id=header.id,
