@@ -262,9 +262,11 @@ class Journal:
     def _write(self, data: bytes) -> None:
         is_marked = self.is_as_marked
         try:
-            written = self._disk.write(self._fd, data)
-            if is_marked:  # at once: what somebody else writes before is hidden by it
-                self._set_mark()
+            try:
+                written = self._disk.write(self._fd, data)
+            finally:  # part of what is refused may stand there all the same
+                if is_marked:  # at once: what somebody else writes before is hidden by it
+                    self._set_mark()
             if written < len(data):
                 raise OSError(f"only {written} of {len(data)} bytes were taken")
             if self._size != self.end_bytes + len(data):
@@ -275,7 +277,7 @@ class Journal:
             raise WriteFailed(
                 self.path,
                 f"the record could not be written: {fault.strerror or fault}",
-                remedy="nothing was added; see to the disk, then try again",
+                remedy="nothing of it was added; see to the disk, then try again",
             ) from fault
 
     def _take_back(self, data: bytes) -> None:
@@ -286,7 +288,10 @@ class Journal:
             if not data.startswith(left):
                 self._refusal += ", and somebody else wrote behind it"
             elif left:
+                is_marked = self.is_as_marked
                 self._disk.truncate(self._fd, self.end_bytes)
+                if is_marked:
+                    self._set_mark()
                 self._disk.fsync(self._fd)
         except OSError:
             self._refusal += ", and what it left behind could not be cut off"

@@ -452,7 +452,9 @@ class Workbench:
         try:
             self.session.append([encode.compaction_end(bracket.compaction_id, bracket.turn, error)])
         except DshcError as second:
-            self.notices.append(f"the failed attempt's bracket stays open: {second}")
+            notice = f"the failed attempt's bracket stays open: {second}"
+            if notice not in self.notices:  # it is tried again when all is over
+                self.notices.append(notice)
 
     def _clear_stale_bracket(self) -> None:
         """We hold the lock, so a bracket that is open was left by a process that is gone.

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any, Final
 import plain_reader
 import pytest
 from builders import Conversation
-from running import LOGS, dshc
+from running import DSHC, LOGS, dshc
 
 from dsh_compact.verify import verify
 
@@ -479,3 +480,32 @@ def test_an_interrupted_summary_closes_its_bracket(log: Path) -> None:
     assert ("compaction/end", True) == (last["type"], bool(last["data"]["error"]))
     assert () == verify(log).findings
     assert dshc("compact", log, "--force", "--json").json["acted"]
+
+
+@pytest.mark.parametrize(
+    ("room_bytes", "generation", "told"),
+    [
+        (100, 0, "Nothing was done."),
+        (2_000, 1, "6 of 12 messages folded, still over the threshold of 6,400 tokens."),
+    ],
+    ids=["nothing landed", "the first fold landed"],
+)
+def test_a_disk_that_fills_up_is_told_with_what_landed(
+    room_bytes: int, generation: int, told: str, logs: Path
+) -> None:
+    """The conversation is still over its threshold, so the disk's error decides: exit 4."""
+    path = logs / "v4-stuck.jsonl"
+    most = path.stat().st_size + room_bytes
+    done = subprocess.run(
+        [DSHC, "compact", path],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        check=False,
+    )
+    assert (4, told) == (done.returncode, done.stdout.splitlines()[1])
+    (error,) = done.stderr.splitlines()
+    assert error.startswith(f"dshc: {path}: the record could not be written: only ")
+    assert error.endswith("; nothing of it was added; see to the disk, then try again")
+    reading = plain_reader.read(path.read_bytes())
+    assert (generation, 0) == (reading.generation, dshc("verify", path).code)

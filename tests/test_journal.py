@@ -87,15 +87,18 @@ FAULTS = [
 def test_a_disk_that_refuses_leaves_the_log_as_it_was(
     tmp_path: Path, operation: str, fault: dict[str, int], framed: bool
 ) -> None:
-    """A full or broken disk, a short write, a failed flush: cut back, raised, not counted."""
+    """A full or broken disk, a short write, a failed flush: cut back, raised, not counted, and
+    never taken for somebody else's doing.
+    """
     log = tmp_path / "log"
     log.write_bytes(frames.pack(HEADER) if framed else HEADER)
     before = log.read_bytes()
     disk = FailingDisk(tmp_path, fail_at=["write", "fsync"].index(operation) + 1, **fault)
     with opened(log, disk) as journal:
-        with pytest.raises(WriteFailed, match="nothing was added") as raised:
+        assert journal.mark()
+        with pytest.raises(WriteFailed, match="nothing of it was added") as raised:
             journal.append([SECOND])
-        assert len(before) == journal.end_bytes
+        assert (len(before), True) == (journal.end_bytes, journal.is_as_marked)
         assert before == log.read_bytes()
         with pytest.raises(WriteFailed, match="open the log anew"):
             journal.append([SECOND])
