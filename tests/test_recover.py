@@ -277,6 +277,13 @@ def test_the_comparison_is_a_table() -> None:
     assert "trust was stopped at 9 requests; in life nothing would have stopped it" == lines[-1]
 
 
+def test_the_comparison_tells_the_outcome_on_a_narrow_terminal() -> None:
+    """What came of it is the answer: the tokens that were sent, and their price, give way first."""
+    lines = dshc("recover", *COMPARE, env={"COLUMNS": "60"}).out.splitlines()
+    (head,) = (line for line in lines if line.startswith("discipline"))
+    assert ["discipline", "requests", "invalid", "retries", "wasted", "outcome"] == head.split()
+
+
 def test_ci_gets_its_file(tmp_path: Path) -> None:
     """A test that passed or failed, with the story; an older file is replaced."""
     file = tmp_path / "report.xml"

@@ -262,10 +262,10 @@ _COMPARED: Final = (
     Column(name="discipline", importance=9),
     Column(name="requests", align="right", importance=7),
     Column(name="invalid retries", align="right", importance=8),
-    Column(name="tokens sent", align="right", importance=5),
+    Column(name="tokens sent", align="right", importance=3),
     Column(name="wasted", align="right", importance=6),
     Column(name="", align="right", importance=4),
-    Column(name="outcome", importance=3, shrinks=True),
+    Column(name="outcome", importance=5, shrinks=True),
 )
 
 
