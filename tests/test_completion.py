@@ -1,12 +1,13 @@
 """Completion: every option that takes a name offers the names there are, in every shell."""
 
-import contextlib
 import os
 import pty
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from select import select
 from typing import Any, Final
 
 import pytest
@@ -131,26 +132,47 @@ def test_bash_completes() -> None:
     assert "\n" == told(BASH.format("dshc recover --backend ./v4-st"), "bash", "--norc")
 
 
-@needs["bash"]
-def test_a_tab_completes_in_a_bash_that_was_set_up(tmp_path: Path) -> None:
-    """`--install-completion bash`, a new bash, `dshc mea` and the key: the word is there."""
-    home = {"HOME": str(tmp_path), "PATH": f"{DSHC.parent}{os.pathsep}{os.environ['PATH']}"}
-    done = dshc("--install-completion", "bash", env=home)
-    script = tmp_path / ".bash_completions" / "dshc.sh"
-    assert (0, True) == (done.code, str(script) in done.out)
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        ["bash", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, **home}
-    ) as bash:
-        os.write(ours, b"dshc mea\t--demo | head -n 1; exit\n")
-        os.close(theirs)
-        seen = b""
-        with contextlib.suppress(OSError):  # how a terminal says that nobody is left
-            while piece := os.read(ours, 4096):
-                seen += piece
-    os.close(ours)
-    assert b"dshc measure --demo" in seen
-    assert 0 == bash.returncode
+READY: Final = b"ready-to-go"
+"""Printed by each shell once it has started: it is typed as a sum, so that its echo is another."""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "shell", [pytest.param(shell, marks=needs[shell]) for shell in completion.SHELLS]
+)
+def test_a_tab_completes_in_a_shell_that_was_set_up(shell: str, tmp_path: Path) -> None:
+    """`--install-completion`, a new shell, `dshc mea` and the key, once: the word is there."""
+    path = f"{DSHC.parent}{os.pathsep}{os.environ['PATH']}"
+    home = {"HOME": str(tmp_path), "PATH": path, "TERM": "xterm"}
+    done = dshc("--install-completion", shell, env=home)
+    script = Path(done.out.strip().rpartition(" ")[2])
+    assert (0, True) == (done.code, script.is_relative_to(tmp_path) and script.is_file())
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execvpe(shell, [shell, "-i"], {**os.environ, **home})
+    try:
+        os.write(terminal, b"echo ready-to''-go\r")
+        read_until(READY, terminal)
+        os.write(terminal, b"dshc mea\t")
+        read_until(b"measure", terminal)
+        os.write(terminal, b"--demo | head -n 1\r")
+        read_until(b"data/session.jsonl", terminal)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(terminal)
+
+
+def read_until(word: bytes, terminal: int) -> None:
+    """Return once the terminal shows the word, which it must soon."""
+    seen = b""
+    while word not in seen:
+        assert [terminal] == select([terminal], [], [], 20)[0], seen
+        piece = os.read(terminal, 4096)
+        if b"\x1b[c" in piece or b"\x1b[0c" in piece:  # a shell asks who it is
+            os.write(terminal, b"\x1b[?62;c")
+        seen += piece
+    return seen
 
 
 @pytest.mark.parametrize("shell", completion.SHELLS)

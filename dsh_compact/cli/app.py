@@ -168,7 +168,10 @@ def _dispatch(words: list[str]) -> int:
         os.environ["COLUMNS"] = UNWRAPPED_WIDTH
         from typer._completion_classes import completion_init
 
+        from dsh_compact.cli import completion
+
         completion_init()
+        completion.mend()
         with io.writing():
             group.main(args=words, prog_name="dshc")
     try:

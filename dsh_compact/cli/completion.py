@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from typer._click.shell_completion import CompletionItem
-from typer._completion_shared import get_completion_script
+from typer._completion_classes import ZshComplete
+from typer._completion_shared import (
+    COMPLETION_SCRIPT_ZSH,
+    _completion_scripts,
+    get_completion_script,
+)
 from typer._completion_shared import install as typer_install
 
 from dsh_compact.errors import UsageError
@@ -24,12 +29,26 @@ VARIABLE: Final = "_DSHC_COMPLETE"
 MOST_CHARACTERS: Final = 70
 """Of a sentence: beside the name it stays on one line of a usual terminal."""
 
+FIRST_TAB: Final = """
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+  %(complete_func)s "$@"
+fi
+"""
+"""What typer's script for zsh lacks: zsh reads it at the first TAB, which wants an answer, too."""
+
 Offer: TypeAlias = Iterable[tuple[str, str]]
 """Names, each with a sentence about it, perhaps an empty one."""
 
 
+def mend() -> None:
+    """Puts right what the scripts of typer do wrong; call it before any is asked for."""
+    mended = COMPLETION_SCRIPT_ZSH + FIRST_TAB
+    _completion_scripts["zsh"] = ZshComplete.source_template = mended
+
+
 def script(shell: str | None) -> str:
     """What makes `shell` (None: the one in use) complete our words; raises `UsageError`."""
+    mend()
     return get_completion_script(
         prog_name=PROGRAM, complete_var=VARIABLE, shell=_known(shell, "--show-completion")
     )
@@ -41,6 +60,7 @@ def install(shell: str | None) -> str:
     Raises `UsageError`, also where it can't be written.
     """
     shell = _known(shell, "--install-completion")
+    mend()
     try:
         _, path = typer_install(shell=shell, prog_name=PROGRAM, complete_var=VARIABLE)
     except OSError as fault:
