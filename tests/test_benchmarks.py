@@ -11,6 +11,8 @@ from benchmarks.__main__ import Figures, report
 from benchmarks.cases import CASES, SCRIPTS, Case, Promise
 
 TOP = Path(__file__).parent.parent
+TINY = ("--scale", "0.001", "--rounds", "1", "--cold")
+"""Once each, and on next to nothing."""
 
 
 def benchmarks(*words: str) -> tuple[int, list[str]]:
@@ -24,7 +26,7 @@ def benchmarks(*words: str) -> tuple[int, list[str]]:
 def test_every_case_has_a_row_for_each_command() -> None:
     """On tiny logs every command comes to its promised end, whatever the ratios."""
     cases = {name: case for name, case in CASES.items() if name != "attacks"}  # small ones are none
-    _, (_, _, *rows) = benchmarks(*cases, "--scale", "0.001", "--rounds", "1", "--all")
+    _, (_, _, *rows) = benchmarks(*cases, *TINY, "--all")
     named = [row.split(" | ")[0].removeprefix("| ") for row in rows]
     assert [f"{case.title}: {label}" for case in cases.values() for label in case.commands] == named
     assert {3} == {row.count("|") - 1 for row in rows}
@@ -33,7 +35,7 @@ def test_every_case_has_a_row_for_each_command() -> None:
 
 def test_the_scripts_print_rows_of_the_same_table() -> None:
     """Whatever they time."""
-    _, (_, _, *rows) = benchmarks(*SCRIPTS, "--scale", "0.001", "--rounds", "1")
+    _, (_, _, *rows) = benchmarks(*SCRIPTS, *TINY)
     assert {"append", "tokens:"} == {row.split(" ")[1] for row in rows}
     assert {3} == {row.count("|") - 1 for row in rows}
 
@@ -69,7 +71,7 @@ def test_what_ends_with_another_code_breaks_its_promise() -> None:
 
 def test_attacks_are_refused_within_bounds() -> None:
     """A frame of 1 GB and nesting beyond any stack end with the promised codes and peak."""
-    code, rows = benchmarks("attacks", "--scale", "0.1", "--rounds", "1")
+    code, rows = benchmarks("attacks", "--scale", "0.1", "--rounds", "1", "--cold")
     assert (0, 3) == (code, len(rows)), rows
 
 

@@ -151,14 +151,19 @@ def with_paths(words: Sequence[str], logs: Mapping[str, Path]) -> Iterator[tuple
 # Figures ------------------------------------------------------------------------------------------
 
 
-def rounds(case: Case, logs: Mapping[str, Path], count: int) -> dict[str, Figures]:
-    """Each command's figures, the commands taking turns; a first round fills the caches."""
+def rounds(
+    case: Case, logs: Mapping[str, Path], count: int, *, cold: bool = False
+) -> dict[str, Figures]:
+    """Each command's figures, the commands taking turns; a first round fills the caches, and only
+    where it is `cold` is it left out.
+    """
     runs: dict[str, list[Run]] = {label: [] for label in case.commands}
-    for _ in range(count + 1):
+    uncounted = 0 if cold else 1
+    for _ in range(count + uncounted):
         for label, words in case.commands.items():
             with with_paths(words, logs) as (filled, folder):
                 runs[label].append(run(filled, folder))
-    return {label: figures(taken[1:]) for label, taken in runs.items()}
+    return {label: figures(taken[uncounted:]) for label, taken in runs.items()}
 
 
 def figures(runs: Sequence[Run]) -> Figures:
@@ -232,6 +237,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name the cases")
     parser.add_argument("--all", action="store_true", help="show what has no promise, too")
     parser.add_argument("--rounds", type=int, help="of each case, in place of its own number")
+    parser.add_argument("--cold", action="store_true", help="fill no caches before, in haste")
     parser.add_argument("--scale", type=float, default=1, help="make all logs smaller or larger")
     parser.add_argument("--folder", type=Path, help="keep the logs here for the next time")
     options = parser.parse_args(words)
@@ -255,7 +261,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def run_case(case: Case, folder: Path, options: argparse.Namespace) -> bool:
     """Print the case's rows; tell whether its promises were kept."""
     logs = make_logs(case, folder, options.scale)
-    found = rounds(case, logs, options.rounds or case.rounds or ROUNDS)
+    found = rounds(case, logs, options.rounds or case.rounds or ROUNDS, cold=options.cold)
     rows, kept = report(case, found, whole=options.all)
     for row in rows:
         print(row, flush=True)
