@@ -46,6 +46,8 @@ import plain_reader
 from mutations import Mutant, mutate
 from plain_reader import Reading
 
+from dsh_compact.errors import NO_MEMORY
+
 LOGS = Path(__file__).with_name("logs")
 LIMIT_SECONDS = 20  # for a log of 100 KB; a command needs a tenth of a second
 MEMORY_BYTES = 1 << 30  # beyond what the imported program holds
@@ -150,6 +152,8 @@ def check_manners(outcome: Outcome) -> Iterator[str]:
     if outcome.code not in CODES[command] or "Traceback" in outcome.err:
         yield f"exit {outcome.code}: {outcome.err[-1_500:]}"
         return
+    if NO_MEMORY in outcome.err:
+        yield f"takes more memory than {MEMORY_BYTES >> 20} MiB: {outcome.err[-300:]}"
     if outcome.code == 4 and outcome.out and "--json" not in outcome.words:
         yield f"exit 4 with {outcome.out[:100]!r} on stdout"
     says = outcome.code == 0 or (outcome.code == 1 and command in FINDERS)
