@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -32,12 +33,6 @@ APPENDED: Final = 400
 Words: TypeAlias = list[str | Path]
 
 LOG_NAMES: Final = ("session.jsonl", "session.v4.jsonl", "session.v4.jsonl.zstd")
-
-
-@pytest.fixture
-def chance() -> random.Random:
-    """The same moments in every run, as far as a busy machine allows."""
-    return random.Random(5)
 
 
 def log_of(folder: Path, name: str) -> Path:
@@ -85,10 +80,25 @@ def assert_whole(log: Path, acknowledged: Sequence[str], moment: str) -> None:
 
 
 @pytest.mark.timeout(60 + 3 * KILLS)
-@pytest.mark.parametrize("name", LOG_NAMES)
-def test_a_killed_append_loses_nothing(tmp_path: Path, name: str, chance: random.Random) -> None:
+def test_a_killed_append_loses_nothing(tmp_path: Path) -> None:
     """A process that appends is killed again and again, and what it acknowledged is there."""
-    log = log_of(tmp_path, name)
+    side_by_side(lambda folder, name: kill_appends(log_of(folder, name)), tmp_path, LOG_NAMES)
+
+
+def side_by_side(check: Callable[[Path, str], None], folder: Path, names: Sequence[str]) -> None:
+    """Checks each log in a thread and a folder of its own (a folder has one lock): most of the time
+    is spent waiting for processes.
+    """
+    folders = [folder / name for name in names]
+    for one in folders:
+        one.mkdir()
+    with ThreadPoolExecutor(len(names)) as pool:
+        [*pool.map(check, folders, names)]
+
+
+def kill_appends(log: Path) -> None:
+    """At moments that are the same in every run, as far as a busy machine allows."""
+    chance = random.Random(5)
     acknowledged: list[str] = []
     kills = 0
     for number in range(max(1, KILLS // 4)):
@@ -97,43 +107,49 @@ def test_a_killed_append_loses_nothing(tmp_path: Path, name: str, chance: random
         said, was_killed = killed(words, moment)
         acknowledged += said.decode().split("\n")[:-1]
         kills += was_killed
-        assert_whole(log, acknowledged, f"{number}, after {moment:.3f} s")
-    print(f"{name}: {kills} appends killed, {len(acknowledged)} acknowledged records, none lost")
-    assert kills > 0
-    assert acknowledged, "every process was killed before it did anything"
+        assert_whole(log, acknowledged, f"{log.name}: {number}, after {moment:.3f} s")
+    print(f"{log.name}: {kills} killed, {len(acknowledged)} acknowledged records, none lost")
+    assert kills > 0, log.name
+    assert acknowledged, f"{log.name}: every process was killed before it did anything"
 
 
 MOST_TRIES: Final = max(30, KILLS)
 """Compactions that are begun until one of them is killed in time: how fast they are is chance."""
 
 
+STUCK: Final = ("v0-stuck.jsonl", "v4-stuck.jsonl", "v4-stuck.jsonl.zstd")
+
+
 @pytest.mark.timeout(60 + 3 * KILLS)
-@pytest.mark.parametrize("name", ["v0-stuck.jsonl", "v4-stuck.jsonl", "v4-stuck.jsonl.zstd"])
-def test_a_killed_compact_leaves_a_log_that_goes_on(
-    tmp_path: Path, name: str, chance: random.Random
-) -> None:
+def test_a_killed_compact_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
     """Killed anywhere, `compact` has folded or it has not, and then the next one folds."""
+    usual = duration(lambda: compact(put(tmp_path, "usual.jsonl", stuck(STUCK[0]))))
+    side_by_side(lambda folder, name: kill_compactions(folder, name, usual), tmp_path, STUCK)
+
+
+def kill_compactions(folder: Path, name: str, usual_seconds: float) -> None:
+    """Until one of them was killed in time, and some more."""
+    chance = random.Random(5)
     original = stuck(name)
-    usual = duration(lambda: compact(put(tmp_path, name, original)))
     kills = folds = 0
     for number in range(MOST_TRIES):
         if kills and number >= max(2, KILLS // 12):
             break
-        log = put(tmp_path, name, original)
-        moment = chance.uniform(0.2, 1.05) * usual
+        log = put(folder, name, original)
+        moment = chance.uniform(0.2, 1.05) * usual_seconds
         words: Words = [DSHC, "compact", log, "--force", "--json"]
         _, was_killed = killed(words, moment)
         kills += was_killed
         report = verify(log)
         assert log.read_bytes().startswith(original)
-        assert report.ok, (number, moment, report.findings)
+        assert report.ok, (name, number, moment, report.findings)
         folds += report.generation > 0
         if not report.generation:
-            assert 0 == compact(log), (number, moment)
+            assert 0 == compact(log), (name, number, moment)
             assert verify(log).generation > 0
-        assert_whole(log, [], f"{number}, after {moment:.3f} s")
+        assert_whole(log, [], f"{name}: {number}, after {moment:.3f} s")
     print(f"{name}: {kills} compactions killed, {folds} of them had folded")
-    assert kills > 0, f"all {folds} folds were faster"
+    assert kills > 0, f"{name}: all {folds} folds were faster"
 
 
 def stuck(name: str) -> bytes:

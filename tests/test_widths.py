@@ -5,13 +5,14 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 import termios
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-import pytest
 from builders import Conversation
 from rich.cells import cell_len
 
@@ -78,9 +79,15 @@ def too_wide(rows: list[str], columns: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("columns", [40, 60])
-def test_no_line_is_wider_than_the_terminal(columns: int, logs: Path) -> None:
+def test_no_line_is_wider_than_the_terminal(logs: Path, tmp_path: Path) -> None:
     """In colour, on a real terminal, sound logs and damaged ones, by every command."""
+    folders = {columns: shutil.copytree(logs, tmp_path / f"{columns}") for columns in (40, 60)}
+    with ThreadPoolExecutor() as pool:  # each is but a process to be waited for
+        assert [None, None] == [*pool.map(check_widths, folders.keys(), folders.values())]
+
+
+def check_widths(columns: int, logs: Path) -> None:
+    """The same on a terminal of so many columns."""
     whole = (logs / "v4-resumed.jsonl").read_bytes().splitlines(keepends=True)
     (logs / "broken.jsonl").write_bytes(b"".join([*whole[:8], *whole[9:]])[:-20])
     (logs / "two.jsonl").write_bytes(
