@@ -252,7 +252,7 @@ class Conversation:
 
     def tool_result(self, call_id: str, text: str, *, is_error: bool = False) -> None:
         """What a call gave; where `begin_call` was left out, the call is written with it."""
-        begun = {call.call_id: call.seq for call in self.session.turns.started_calls}
+        begun = self.session.turns.started_seqs
         started = [] if call_id in begun else [self._started(call_id)]
         result = encode.tool_result(
             self._open_turn(),

@@ -166,6 +166,10 @@ Op: TypeAlias = Append | Replace
 APPEND: Final = Append()
 
 
+Sources: TypeAlias = tuple[int | tuple[int, int], ...]
+"""Seqs, and ranges of them by both ends, which may stand for billions: nothing writes them out."""
+
+
 class SurfaceChange(Struct, frozen=True, gc=False):
     """What a surface event does; the message stays at its place in the log.
 
@@ -176,7 +180,7 @@ class SurfaceChange(Struct, frozen=True, gc=False):
     seq: int
     kind: Kind
     op: Op
-    sources: tuple[int, ...]
+    sources: Sources
     place: Place
     identity: object = None
 
@@ -188,7 +192,7 @@ class SurfaceEvent(Struct, frozen=True, kw_only=True):
     time_ms: int
     kind: Kind
     op: Op
-    sources: tuple[int, ...]
+    sources: Sources
     message: Message
     turn: int | None = None
     step: int | None = None

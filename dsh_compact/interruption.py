@@ -38,11 +38,14 @@ def step_closers(session: Session) -> list[Draft]:
     turns = session.turns
     if turns.turn is None or turns.step is None:
         return []
-    drafts: list[Draft] = []
-    for call in unanswered(session):
-        seq = session.events + len(drafts)
-        drafts.append(_result(session, turns.turn, turns.step, call, seq))
-    return [*drafts, encode.step_end(turns.turn, turns.step)]
+    started = turns.started_seqs
+    results = [
+        encode.interrupted_result(
+            turns.turn, turns.step, call.id, started.get(call.id), seq, session.format
+        )
+        for seq, call in enumerate(unanswered(session), session.events)
+    ]
+    return [*results, encode.step_end(turns.turn, turns.step)]
 
 
 def unanswered(session: Session) -> list[ToolCall]:
@@ -59,9 +62,3 @@ def unanswered(session: Session) -> list[ToolCall]:
 
 def _backwards(session: Session) -> Iterator[Node]:
     return reversed(tuple(session.surface))
-
-
-def _result(session: Session, turn: int, step: int, call: ToolCall, seq: int) -> Draft:
-    started = next((s for s in session.turns.started_calls if s.call_id == call.id), None)
-    started_seq = None if started is None else started.seq
-    return encode.interrupted_result(turn, step, call.id, started_seq, seq, session.format)

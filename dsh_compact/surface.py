@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from dsh_compact.errors import Damage, RuleBroken
-from dsh_compact.events import Append, Kind, Place, SurfaceChange
+from dsh_compact.events import Append, Kind, Place, Sources, SurfaceChange
 
 BLOCK_NODES: Final = 128
 """Nodes in a block. An append copies one block and a replacement the list of blocks, too; a log has
@@ -277,25 +277,52 @@ def _first_order(block: tuple[Node, ...]) -> int:
 
 
 def _check_sources(change: SurfaceChange, shadowed: tuple[Node, ...]) -> None:
-    sources = set(change.sources)
-    if len(sources) < len(change.sources):
+    named = _Named(change.sources)
+    if named.repeats:
         raise RuleBroken(
             Damage.SOURCES_REPEATED, "sourceEventSeqs names a seq more than once", change.seq
         )
-    missing = [node.seq for node in shadowed if node.seq not in sources]
-    if missing:
+    missing = next((node.seq for node in shadowed if not named.holds(node.seq)), None)
+    if missing is not None:
         raise RuleBroken(
             Damage.SOURCES_INCOMPLETE,
-            f"sourceEventSeqs leaves out {missing[0]}, which the event replaces",
+            f"sourceEventSeqs leaves out {missing}, which the event replaces",
             change.seq,
         )
-    later = max(sources)
-    if later >= change.seq:
+    if named.newest_seq >= change.seq:
         raise RuleBroken(
             Damage.SOURCES_LATER,
-            f"sourceEventSeqs names {later}, which is not earlier than the event itself",
+            f"sourceEventSeqs names {named.newest_seq}, which is not earlier than the event itself",
             change.seq,
         )
+
+
+class _Named:
+    """What a record's sources stand for: `repeats` tells whether a seq is among them twice."""
+
+    __slots__ = ("_firsts", "_lasts", "_seqs", "newest_seq", "repeats")
+
+    def __init__(self, sources: Sources) -> None:
+        """Looks at the ends of ranges only."""
+        seqs = [one for one in sources if isinstance(one, int)]
+        ranges = sorted(one for one in sources if isinstance(one, tuple))
+        self._seqs = set(seqs)
+        self._firsts = [first for first, _ in ranges]
+        self._lasts = [last for _, last in ranges]
+        self.newest_seq = max([*seqs, *self._lasts], default=-1)
+        self.repeats = (
+            len(self._seqs) < len(seqs)
+            or any(map(int.__ge__, self._lasts, self._firsts[1:]))
+            or any(map(self._is_in_a_range, seqs))
+        )
+
+    def holds(self, seq: int) -> bool:
+        """Whether it is among them."""
+        return seq in self._seqs or self._is_in_a_range(seq)
+
+    def _is_in_a_range(self, seq: int) -> bool:
+        at = bisect_right(self._firsts, seq) - 1
+        return at >= 0 and seq <= self._lasts[at]
 
 
 def _check_prune(change: SurfaceChange, shadowed: tuple[Node, ...], recall: Recall) -> None:

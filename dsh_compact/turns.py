@@ -4,7 +4,7 @@ A fold beside the surface's. It believes what it reads and judges nothing (`veri
 answers what a writer must know before it adds a record.
 """
 
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -39,6 +39,12 @@ FAILURES_KEPT: Final = 32
 """Failed attempts that are remembered: a span grows with the session, old ones do not come back."""
 
 
+_Started: TypeAlias = tuple[Any, ToolCallStarted] | None
+"""The calls that a step has started, the newest first, each beside those before it: to add one
+costs the same however many there are.
+"""
+
+
 class Turns(Struct, frozen=True, kw_only=True):
     """The fold's state.
 
@@ -54,24 +60,34 @@ class Turns(Struct, frozen=True, kw_only=True):
     last_step: int = 0
     bracket: CompactionStart | None = None
     bracket_is_stale: bool = False
-    started_calls: tuple[ToolCallStarted, ...] = ()
+    _started: _Started = None
     failed: tuple[CompactionStart, ...] = ()
+
+    @property
+    def started_seqs(self) -> dict[str, int]:
+        """The calls that the open step has started: the call's id, and the seq of its start."""
+        found: dict[str, int] = {}
+        rest = self._started
+        while rest is not None:
+            rest, call = rest
+            found[call.call_id] = call.seq
+        return found
 
     def extend(self, event: Event) -> "Turns":
         """Where the session stands after `event`."""
         match event:
             case TurnStart(turn=turn):
                 return structs.replace(
-                    self, turn=turn, last_turn=turn, step=None, last_step=0, started_calls=()
+                    self, turn=turn, last_turn=turn, step=None, last_step=0, _started=None
                 )
             case TurnEnd():
-                return structs.replace(self, turn=None, step=None, started_calls=())
+                return structs.replace(self, turn=None, step=None, _started=None)
             case StepStart(step=step):
-                return structs.replace(self, step=step, last_step=step, started_calls=())
+                return structs.replace(self, step=step, last_step=step, _started=None)
             case StepEnd():
-                return structs.replace(self, step=None, started_calls=())
+                return structs.replace(self, step=None, _started=None)
             case ToolCallStarted():
-                return structs.replace(self, started_calls=(*self.started_calls, event))
+                return structs.replace(self, _started=(self._started, event))
             case CompactionStart():
                 return structs.replace(self, bracket=event, bracket_is_stale=False)
             case CompactionEnd(error=error):

@@ -29,7 +29,7 @@ def replacing(
     seq: int,
     start_seq: int,
     end_seq: int,
-    sources: Iterable[int],
+    sources: Iterable[int | tuple[int, int]],
     *,
     kind: Kind = "user",
     identity: bytes | None = None,
@@ -106,6 +106,11 @@ WRONG = {
     "a node left out of the sources": (replacing(9, 1, 3, [1, 3]), Damage.SOURCES_INCOMPLETE),
     "no sources": (replacing(9, 1, 1, []), Damage.SOURCES_INCOMPLETE),
     "a source twice": (replacing(9, 1, 1, [1, 1]), Damage.SOURCES_REPEATED),
+    "a range that is named once more": (replacing(9, 1, 1, [(1, 3), 2]), Damage.SOURCES_REPEATED),
+    "ranges that overlap": (replacing(9, 1, 1, [(3, 5), (1, 3)]), Damage.SOURCES_REPEATED),
+    "a node between the ranges": (replacing(9, 1, 3, [(0, 1), (3, 8)]), Damage.SOURCES_INCOMPLETE),
+    "a range that ends too late": (replacing(9, 1, 1, [(0, 9)]), Damage.SOURCES_LATER),
+    "a range of billions": (replacing(9, 1, 1, [(0, 10**15)]), Damage.SOURCES_LATER),
     "itself among the sources": (replacing(9, 1, 1, [1, 9]), Damage.SOURCES_LATER),
     "a later source": (replacing(9, 1, 1, [1, 10]), Damage.SOURCES_LATER),
     "the prompt folded": (replacing(9, 0, 1, [0, 1]), Damage.SYSTEM_FOLDED),
@@ -220,3 +225,10 @@ def test_no_block_grows_without_end() -> None:
     assert 20 * (BLOCK_NODES - 1) + 1 == len(surface)
     assert 2 * BLOCK_NODES >= max(map(len, (*surface._blocks, surface._tail)))
     assert all(surface.find(node.seq) is node for node in surface)
+
+
+@pytest.mark.parametrize("sources", [[(0, 8)], [(1, 3)], [1, (2, 3)], [(2, 3), 1], [(1, 1), 2, 3]])
+def test_a_range_names_all_between_its_ends(sources: list[int | tuple[int, int]]) -> None:
+    """Alone or among seqs, in any order, earlier seqs with it or not."""
+    surface = surface_of("system", "user", "user", "user", "user")
+    assert (0, 9, 4) == surface.extend(replacing(9, 1, 3, sources), same).seqs

@@ -7,7 +7,7 @@ business and the session's.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import UNSET, Raw, UnsetType
 
@@ -40,6 +40,7 @@ from dsh_compact.events import (
     RequestFailed,
     RequestHeader,
     SessionHeader,
+    Sources,
     StepEnd,
     StepStart,
     SurfaceChange,
@@ -52,9 +53,6 @@ from dsh_compact.events import (
     TurnStart,
     Usage,
 )
-
-MAX_SOURCES: Final = 10_000_000
-"""Most seqs that the ranges in one `sourceEventSeqs` may stand for: few bytes can name billions."""
 
 _ROW_SEQ: Final = b'"seq0"'
 _ROW_HEAD_BYTES: Final = 64
@@ -225,30 +223,22 @@ def _op(record: wire.Record, version: int) -> Op:
     return Replace(ends[0], ends[1])
 
 
-def _sources(record: wire.Record) -> tuple[int, ...]:
+def _sources(record: wire.Record) -> Sources:
     entries = record.source_event_seqs
-    return () if entries is UNSET else expand_sources(entries, record.seq)
+    return () if entries is UNSET else read_sources(entries, record.seq)
 
 
-def expand_sources(entries: list[int | list[int]], seq: int | None) -> tuple[int, ...]:
-    """The seqs that `entries` name, ranges written out; raises `RuleBroken` where one is none."""
-    seqs: list[int] = []
-    for entry in entries:
-        if isinstance(entry, int):
-            seqs.append(entry)
-            continue
+def read_sources(entries: list[int | list[int]], seq: int | None) -> Sources:
+    """What `entries` name, as they name it; raises `RuleBroken` where one is no range."""
+    ranges = [entry for entry in entries if not isinstance(entry, int)]
+    if not ranges:
+        return cast("Sources", tuple(entries))
+    for entry in ranges:
         if len(entry) != 2 or entry[0] > entry[1]:
             raise RuleBroken(
                 Damage.RECORD_WRONG, f"sourceEventSeqs holds {entry}, which is no range", seq
             )
-        if len(seqs) + entry[1] - entry[0] > MAX_SOURCES:
-            raise RuleBroken(
-                Damage.TOO_LARGE,
-                f"sourceEventSeqs stands for more than {MAX_SOURCES} seqs",
-                seq,
-            )
-        seqs.extend(range(entry[0], entry[1] + 1))
-    return tuple(seqs)
+    return tuple(one if isinstance(one, int) else (one[0], one[1]) for one in entries)
 
 
 def _data(record: wire.Record) -> Raw:

@@ -19,6 +19,7 @@ from dsh_compact.events import (
     Opaque,
     Reasoning,
     Replace,
+    Sources,
     Text,
     ToolCall,
     ToolResult,
@@ -37,7 +38,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     type: str
     data: Any
     op: Op | None = None
-    sources: tuple[int, ...] = ()
+    sources: Sources = ()
     ignorable: bool = False
 
     def line(self, seq: int, time_ms: int, version: int) -> bytes:

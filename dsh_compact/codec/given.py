@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from dsh_compact.codec import wire
-from dsh_compact.codec.decode import expand_sources
+from dsh_compact.codec.decode import read_sources
 from dsh_compact.codec.encode import Draft
 from dsh_compact.codec.types import KNOWN_TYPES, SURFACE_KINDS
 from dsh_compact.errors import RuleBroken, UsageError
-from dsh_compact.events import APPEND, Op, Replace
+from dsh_compact.events import APPEND, Op, Replace, Sources
 
 
 def draft_from_json(line: bytes, version: int, new_id: Callable[[], str]) -> Draft:
@@ -47,9 +47,9 @@ def _draft(record: dict[str, Any], version: int, new_id: Callable[[], str]) -> D
     return Draft(type=kind, data=data, op=op, sources=sources, ignorable=ignorable)
 
 
-def _sources(entries: Any) -> tuple[int, ...]:
+def _sources(entries: Any) -> Sources:
     try:
-        return expand_sources(wire.convert(entries, list[int | list[int]]), None)
+        return read_sources(wire.convert(entries, list[int | list[int]]), None)
     except RuleBroken as fault:
         raise UsageError(f"sourceEventSeqs: {fault.problem}") from None
 

@@ -5,7 +5,7 @@ again. What has no remedy here is set aside.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -20,6 +20,7 @@ from dsh_compact.events import (
     CompactionStart,
     CompactionSummary,
     Replace,
+    Sources,
     SurfaceChange,
     Text,
     ToolCall,
@@ -105,20 +106,35 @@ def _name_sources(it: Trouble) -> bool:
     """All that leaves, and whatever else was named and stands before."""
     if it.damage is Damage.SOURCES_INCOMPLETE and _may_be_meant_otherwise(it):
         return True
-    sources = [] if it.record.message is None else list(it.record.message.sources)
+    named = () if it.record.message is None else it.record.message.sources
     match it.record.event:
         case SurfaceChange(seq=seq, op=Replace(start_seq=start, end_seq=end)):
             try:
                 leaving = it.mender.surface.span(start, end)
             except RuleBroken:
                 return False
-            sources += [node.seq for node in leaving]
+            named = (*named, *(node.seq for node in leaving))
         case SurfaceChange(seq=seq):
             pass
         case _:
             return False
-    value = list(dict.fromkeys(source for source in sources if source < seq)) or splice.GONE
+    value = _once(named, seq) or splice.GONE
     return _patch(it, lambda line: splice.with_envelope(line, sourceEventSeqs=value))
+
+
+def _once(named: Sources, before_seq: int) -> list[Any]:
+    """All that is named and stands before, each once; in order where ranges are among it."""
+    seqs = [one for one in named if isinstance(one, int)]
+    if len(seqs) == len(named):
+        return [one for one in dict.fromkeys(seqs) if one < before_seq]
+    runs: list[list[int]] = []
+    for first, end in sorted((one, one) if isinstance(one, int) else one for one in named):
+        last = min(end, before_seq - 1)
+        if runs and first <= runs[-1][1] + 1:
+            runs[-1][1] = max(runs[-1][1], last)
+        elif first <= last:
+            runs.append([first, last])
+    return [first if first == last else [first, last] for first, last in runs]
 
 
 def _may_be_meant_otherwise(it: Trouble) -> bool:
