@@ -282,9 +282,9 @@ def test_a_reader_who_leaves_ends_a_stream(command: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("to_all", [True, False], ids=["to the group", "to the parent alone"])
 def test_an_interrupt_ends_the_work_cleanly(to_all: bool, tmp_path: Path) -> None:
     """Nothing on stdout, one word on stderr, exit 130, and no process is left behind."""
-    data = Conversation().user("x" * 2_000_000).bytes()
+    first = Conversation().user("x" * 2_000_000).write(tmp_path / "first.jsonl")
     for number in range(150):
-        (tmp_path / f"{number}.jsonl").write_bytes(data)
+        (tmp_path / f"{number}.jsonl").hardlink_to(first)
     work = subprocess.Popen(
         [DSHC, "measure", "--strict", tmp_path],
         stdout=subprocess.PIPE,
