@@ -251,6 +251,28 @@ def test_a_turn_ends_only_as_the_harness_knows_it(tmp_path: Path) -> None:
         assert before == path.read_bytes()
 
 
+class Told(str):
+    """A text as LangChain's messages give it."""
+
+    __slots__ = ()
+
+
+def test_a_text_may_be_of_a_class_of_its_own(tmp_path: Path) -> None:
+    """Whatever is said in it stands in the log as that text."""
+    path = tmp_path / "session.jsonl"
+    with begun(path, system=Told("You are brief.")) as talk:
+        talk.user(Told("What is here?"))
+        talk.begin_step()
+        talk.answer(Reply(text=Told("I'll look."), reasoning=Told("Hm."), calls=(LS,)))
+        talk.tool_result(LS.id, Told("a.txt"))
+        talk.begin_step()
+        talk.answer(Told("One file."))
+        talk.end_turn()
+        told = [one["content"] for one in talk.openai_request()["messages"]]
+    assert ["You are brief.", "What is here?", "I'll look.", "a.txt", "One file."] == told
+    assert [] == problems(path)
+
+
 def test_another_prompt_takes_the_old_ones_place(tmp_path: Path) -> None:
     """As the harness does it: in the next step, by a replacement of just that message."""
     path = tmp_path / "session.jsonl"
