@@ -4,9 +4,6 @@ Rule: what the model was told is what stands on disk. Every message is flushed b
 on it, turns, steps and calls are written where the harness wants them, and a request is made from
 the surface alone. The two paths are built in: `begin_step` makes room before a request, `recover`
 decides what to do about a refused one. It sends nothing and runs no tool: that is the agent's part.
-
-A text may be of a subclass of `str`, as some frameworks' messages give it: `str()` makes of it the
-text that can be written.
 """
 
 import os
@@ -174,7 +171,7 @@ class Conversation:
         """What the user says, in the open turn or in a new one."""
         if self.session.turns.turn is None:
             self.begin_turn()
-        self._append([encode.user_message((Text(text=str(text)),), _new_id())])
+        self._append([encode.user_message((Text(text=text),), _new_id())])
 
     # The model's part -----------------------------------------------------------------------------
 
@@ -261,7 +258,7 @@ class Conversation:
             self._open_turn(),
             self.session.turns.last_step,
             call_id,
-            (Text(text=str(text)),) if text else (),
+            (Text(text=text),) if text else (),
             _new_id(),
             version=self.session.format,
             sources=(begun.get(call_id, self.session.events),),
@@ -361,7 +358,7 @@ class Conversation:
 
     def _prompt(self, turn: int, step: int) -> Draft:
         system = self._setup.system
-        blocks = (Text(text=str(system)),) if system else ()
+        blocks = (Text(text=system),) if system else ()
         return encode.system_message(turn, step, blocks, _new_id(), version=self.session.format)
 
     def _new_prompt(self, turn: int, step: int) -> list[Draft]:

@@ -31,8 +31,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     @property
     def blocks(self) -> tuple[Block, ...]:
         """The answer as a message's content, in the order of the harness."""
-        thought = (Reasoning(text=str(self.reasoning)),) if self.reasoning else ()
-        said = (Text(text=str(self.text)),) if self.text else ()
+        thought = (Reasoning(text=self.reasoning),) if self.reasoning else ()
+        said = (Text(text=self.text),) if self.text else ()
         return (*thought, *said, *self.calls)
 
     @classmethod

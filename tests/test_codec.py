@@ -701,3 +701,22 @@ def test_a_seq_that_is_missing_or_repeated_stops_both_modes(log: Conversation) -
                     with pytest.raises(RuleBroken) as raised:
                         Scanner(log.format, strict=strict).scan(data, len(data), -1, 0)
                     assert damage == raised.value.damage
+
+
+class Words(str):
+    """A framework's text, which says something else when it is asked for one."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Something else."""
+        return "else"
+
+
+def test_texts_and_numbers_of_subclasses_are_written_as_what_they_are() -> None:
+    """And what is no JSON is named."""
+    count, share = type("Count", (int,), {})(3), type("Share", (float,), {})(0.5)
+    assert b'{"a":["so",3,0.5]}' == wire.dump({"a": [Words("so"), count, share]})
+    assert b'{"a":"so"}' == wire.dump_sorted({"a": Words("so")})
+    with pytest.raises(TypeError, match="object is no type"):
+        wire.dump(object())

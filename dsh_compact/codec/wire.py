@@ -403,8 +403,22 @@ def dump(value: Any) -> bytes:
 Fragment = Raw
 """JSON that stands in a value as it is; `dump` writes it byte for byte."""
 
-_ENCODER: Final = msgspec.json.Encoder()
-_SORTING_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+def _plain(value: Any) -> Any:
+    """What a text or number of a subclass is written as: some frameworks' texts are such."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case _:
+            raise TypeError(f"{type(value).__name__} is no type that can be written as JSON")
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
+_SORTING_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
 
 _EXPONENT: Final = rb"[0-9]e[0-9]"
 """`1e21`, which JavaScript writes `1e+21`; or some text that looks like it."""
