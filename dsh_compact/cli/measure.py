@@ -76,8 +76,8 @@ def command(
     The window is what --window or the configuration says, else what a provider's refusal said, else
     what the log says, else what is known of a well-known model. Several logs, or a folder of them,
     make a table, worst first; a log that can't be read is a row with its error, and the exit code
-    is 4. With --check the exit code is 1 when a log is over its threshold, and 2 when a window is
-    unknown. With --jsonl each log is a line of JSON that doesn't wait for the others. Nothing is
+    is 4. With --check the exit code is 1 when a log is over its threshold, else 2 when a window
+    is unknown. With --jsonl each log is a line of JSON that doesn't wait for the others. Nothing is
     written.
     """
     paths = options.found_logs(logs, demo=demo, jsonl=jsonl)
