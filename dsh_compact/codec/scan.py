@@ -59,9 +59,13 @@ _PIECES: Final = rb'\],(?:"id":"[^"\\]*",)?(?:"name":"[^"\\]*",)?"(?:texts|args)
 _ROW_END: Final = b'"]}}'
 _BETWEEN_PIECES: Final = b'","'
 
-_APPENDED: Final = b',"surfaceOp":"append"}'
+_ENDS: Final = b"}}"
+"""The usual line ends with its data: whatever else it says, a second seq, say, must be read."""
+
+_APPENDED: Final = (b'},"surfaceOp":"append"}', b'],"surfaceOp":"append"}')
+"""A usual line of the surface: what stands behind its data, the sources at most, ends so."""
+
 _FAILURE: Final = b'"failure"'
-_BRACE: Final = ord("}")
 
 _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
     TurnStart: ("turn/start",),
@@ -207,7 +211,7 @@ class Scanner:
                             continue
                     elif (
                         name in skipped
-                        and data[end - 1] == _BRACE
+                        and endswith(_ENDS, at, end)
                         and find(SURFACE_OP, at, end) < 0
                         and (name not in marks or find(marks[name], at, end) < 0)
                     ):
@@ -250,7 +254,11 @@ class Scanner:
         """Appends the line's event where it is wanted; returns the seq that must come next."""
         if glance is not None:
             light = self._actions.lights.get(glance[1])
-            if light is not None and (event := light(data, glance.start(), end, seq, place)):
+            if (
+                light is not None
+                and data.endswith(_ENDS, at, end)
+                and (event := light(data, glance.start(), end, seq, place))
+            ):
                 found.append(event)
                 return seq + 1
         return self._decode(bytes(data[at:end]), seq, place, found)
