@@ -231,6 +231,15 @@ def test_a_compaction_without_an_end_is_told_apart(tmp_path: Path) -> None:
     assert None is read_history(ended.write(tmp_path / "log")).unfinished
 
 
+@pytest.mark.parametrize("version", [0, 3, 4])
+def test_a_refusal_in_another_spelling_is_one(version: int, tmp_path: Path) -> None:
+    """Whoever writes may escape a key's letters."""
+    path = overflowed(version).write(tmp_path / "session.jsonl")
+    before = [row_of(row) for row in read_history(path).rows]
+    path.write_bytes(path.read_bytes().replace(b'"failure":', b'"fail\\u0075re":'))
+    assert before == [row_of(row) for row in read_history(path).rows]
+
+
 def test_the_totals_are_sums(tmp_path: Path) -> None:
     """Counts by kind, and what the conversation shrank by."""
     history = read_history(overflowed().write(tmp_path / "log"))

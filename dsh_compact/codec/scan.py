@@ -66,6 +66,8 @@ _APPENDED: Final = (b'},"surfaceOp":"append"}', b'],"surfaceOp":"append"}')
 """A usual line of the surface: what stands behind its data, the sources at most, ends so."""
 
 _FAILURE: Final = b'"failure"'
+_ESCAPE: Final = b"\\u00"
+"""A piece of an answer that tells of a failure holds that key, or spells it in another way."""
 
 _TYPES: Final[dict[type[Any], tuple[str, ...]]] = {
     TurnStart: ("turn/start",),
@@ -92,12 +94,12 @@ class _Actions(Struct, frozen=True):
     """What to do with a line of the usual layout, by its type; all others are decoded.
 
     `kinds` are the surface's events. `skipped` is of no interest where it does not claim to change
-    the surface, nor holds its mark, if it has one.
+    the surface, nor, if it is among the `pieces` of answers, tells of a failure.
     """
 
     kinds: dict[bytes, Kind]
     skipped: frozenset[bytes]
-    marks: dict[bytes, bytes]
+    pieces: frozenset[bytes]
     lights: dict[bytes, Light]
 
 
@@ -105,9 +107,9 @@ def _actions(version: int, wanted: frozenset[type[Any]]) -> _Actions:
     kinds = {name.encode(): kind for name, kind in SURFACE_KINDS[version].items()}
     lights = {_TYPES[event][0].encode(): LIGHTS[event] for event in LIGHTS.keys() & wanted}
     read = {name.encode() for event in wanted for name in _TYPES[event]}
-    known = {name.encode() for name in KNOWN_TYPES[version]}
-    marks = {b"assistant/chunk": _FAILURE} if RequestFailed in wanted and version == 0 else {}
-    return _Actions(kinds, frozenset((known - read - kinds.keys()) | marks.keys()), marks, lights)
+    known = frozenset(name.encode() for name in KNOWN_TYPES[version])
+    pieces = frozenset([b"assistant/chunk"] if RequestFailed in wanted and version == 0 else [])
+    return _Actions(kinds, (known - read - kinds.keys()) | pieces, pieces, lights)
 
 
 def _head_of_json(data: bytes | bytearray, at: int) -> "re.Match[bytes] | None":
@@ -190,7 +192,7 @@ class Scanner:
         head = self._glance(data, size_bytes)
         find, endswith, has_rows = data.find, data.endswith, self._version == 0
         actions = self._actions
-        kinds, skipped, marks = actions.kinds, actions.skipped, actions.marks
+        kinds, skipped, pieces = actions.kinds, actions.skipped, actions.pieces
         at = lines = 0
         seq = self.next_seq
         try:
@@ -213,7 +215,10 @@ class Scanner:
                         name in skipped
                         and endswith(_ENDS, at, end)
                         and find(SURFACE_OP, at, end) < 0
-                        and (name not in marks or find(marks[name], at, end) < 0)
+                        and (
+                            name not in pieces
+                            or (find(_FAILURE, at, end) < 0 and find(_ESCAPE, at, end) < 0)
+                        )
                     ):
                         seq += 1
                         at = end + 1
