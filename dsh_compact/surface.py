@@ -196,24 +196,23 @@ class Surface:
     def _ends(
         self, start_seq: int, end_seq: int, seq: int | None
     ) -> tuple[tuple[int, int], tuple[int, int]]:
-        ends = []
-        for end in (start_seq, end_seq):
-            spot = self._locate(end)
-            if spot is None:
-                raise RuleBroken(
-                    Damage.RANGE_NOT_ON_SURFACE,
-                    f"the replaced range {start_seq}–{end_seq} names {end},"
-                    " which is not on the surface",
-                    seq,
-                )
-            ends.append(spot)
-        if ends[0] > ends[1]:
+        first = self._locate(start_seq)
+        last = first if start_seq == end_seq else self._locate(end_seq)
+        if first is None or last is None:
+            gone = start_seq if first is None else end_seq
+            raise RuleBroken(
+                Damage.RANGE_NOT_ON_SURFACE,
+                f"the replaced range {start_seq}–{end_seq} names {gone},"
+                " which is not on the surface",
+                seq,
+            )
+        if first > last:
             raise RuleBroken(
                 Damage.RANGE_BACKWARDS,
                 f"the replaced range starts at {start_seq}, which stands behind its end {end_seq}",
                 seq,
             )
-        return ends[0], ends[1]
+        return first, last
 
     def _admit(self, change: SurfaceChange, shadowed: tuple[Node, ...], recall: Recall) -> None:
         _check_sources(change, shadowed)
@@ -277,6 +276,8 @@ def _first_order(block: tuple[Node, ...]) -> int:
 
 
 def _check_sources(change: SurfaceChange, shadowed: tuple[Node, ...]) -> None:
+    if change.sources == tuple(node.seq for node in shadowed):
+        return  # just what leaves: nodes are earlier than the event, and none is there twice
     named = _Named(change.sources)
     if named.repeats:
         raise RuleBroken(

@@ -230,11 +230,10 @@ def _sources(record: wire.Record) -> Sources:
 
 def read_sources(entries: list[int | list[int]], seq: int | None) -> Sources:
     """What `entries` name, as they name it; raises `RuleBroken` where one is no range."""
-    ranges = [entry for entry in entries if not isinstance(entry, int)]
-    if not ranges:
+    if list not in map(type, entries):
         return cast("Sources", tuple(entries))
-    for entry in ranges:
-        if len(entry) != 2 or entry[0] > entry[1]:
+    for entry in entries:
+        if isinstance(entry, list) and (len(entry) != 2 or entry[0] > entry[1]):
             raise RuleBroken(
                 Damage.RECORD_WRONG, f"sourceEventSeqs holds {entry}, which is no range", seq
             )
