@@ -10,7 +10,8 @@ import pytest
 from running import LOGS
 
 from dsh_compact.codec import decode, decode_header
-from dsh_compact.codec.light import LIGHTS
+from dsh_compact.codec.light import LIGHTS, replacement
+from dsh_compact.codec.types import SURFACE_KINDS
 from dsh_compact.errors import RuleBroken
 from dsh_compact.events import Event, Place, RequestHeader
 
@@ -100,3 +101,64 @@ def test_what_claims_to_change_the_surface_is_decoded(event: type[Any]) -> None:
     claiming = line[:-1] + b',"surfaceOp":"append"}'
     assert lit(event, line, seq_of(line)) is not None
     assert lit(event, claiming, seq_of(line)) is None
+
+
+# What changes the surface -------------------------------------------------------------------------
+
+
+def replacing_lines() -> list[tuple[bytes, int, str]]:
+    """The real lines that replace, each with its format and its kind."""
+    found: list[tuple[bytes, int, str]] = []
+    for path in sorted(LOGS.glob("*.jsonl")):
+        header, *lines = path.read_bytes().splitlines()
+        version = decode_header(header).version
+        kinds = {
+            b'{"type":"%b",' % name.encode(): kind for name, kind in SURFACE_KINDS[version].items()
+        }
+        for line in lines:
+            kind = next((kinds[mark] for mark in kinds if line.startswith(mark)), None)
+            if kind is not None and b'"surfaceOp":{' in line:
+                found.append((line, version, kind))
+    return found
+
+
+def changed(line: bytes, version: int, kind: Any) -> Event | None:
+    """What the layout tells of a line that stands between others."""
+    data = bytearray(b"before\n" + line + b"\nbehind")
+    return replacement(data, 7, 7 + len(line), seq_of(line), PLACE, kind, version)
+
+
+def test_a_real_replacement_is_lit() -> None:
+    """Every one of the harness, in every format, as decoding reads it."""
+    lines = replacing_lines()
+    assert {0, 3, 4} == {version for _, version, _ in lines}
+    assert {"tool", "user"} <= {kind for _, _, kind in lines}
+    for line, version, kind in lines:
+        assert decode(line, version, PLACE) == changed(line, version, kind)
+
+
+def test_a_replacement_gone_wrong_is_read_as_decoding_reads_it() -> None:
+    """Behind its data any byte is changed, doubled or left out: the same change, or none.
+
+    A zero before a number is no JSON, which a glance believes.
+    """
+    dice = random.Random("replacement")
+    lines = replacing_lines()
+    for _ in range(6_000):
+        line, version, kind = dice.choice(lines)
+        at = dice.randrange(line.rindex(b',"sourceEventSeqs":'), len(line))
+        new = dice.choice([b"", line[at : at + 1] * 2, bytes([dice.choice(BYTES)])])
+        wrong = line[:at] + new + line[at + 1 :]
+        found = changed(wrong, version, kind)
+        if found is not None and not re.search(rb"[\[,]0[0-9]", wrong):
+            assert decoded(wrong, version) == found
+
+
+def test_what_a_message_quotes_is_no_replacement() -> None:
+    """The end of a line is its own, whatever stands in its text."""
+    line, version, kind = next(one for one in replacing_lines() if one[2] == "user")
+    tail = line[line.rindex(b'},"sourceEventSeqs":') :]
+    quoting = line.replace(b'"text":"', b'"text":"' + tail.replace(b'"', b'\\"'), 1)
+    assert decode(quoting, version, PLACE) == changed(quoting, version, kind)
+    appended = quoting[: quoting.rindex(b',"sourceEventSeqs":')] + b',"surfaceOp":"append"}'
+    assert changed(appended, version, kind) is None

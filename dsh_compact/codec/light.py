@@ -13,13 +13,17 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from dsh_compact.codec.identity import Identity
 from dsh_compact.events import (
     CompactionPrune,
     Event,
+    Kind,
     Place,
+    Replace,
     RequestHeader,
     StepEnd,
     StepStart,
+    SurfaceChange,
     ToolCallStarted,
     TurnEnd,
     TurnStart,
@@ -50,6 +54,20 @@ _PRUNE: Final = (
     rb'"shadowedSeqs":\[([1-9][0-9]{0,14})\],"shadowedTokenCount":([1-9][0-9]{0,14})\}\}\n'
 )
 """Whole lines: a turn that did not fail, a prune that names one result."""
+
+_SOURCES: Final = b'},"sourceEventSeqs":['
+"""Where the data of a replacement ends, as it is usually written."""
+
+_REPLACES: Final = {
+    version: rb'([0-9,]+)\],"surfaceOp":'
+    rb'\{"op":"replace","%b":([1-9][0-9]{0,14}),"%b":([1-9][0-9]{0,14})\}\}\n' % names
+    for version, names in (
+        (0, (b"start", b"end")),
+        (3, (b"startSeq", b"endSeq")),
+        (4, (b"startSeq", b"endSeq")),
+    )
+}
+"""The rest of such a line: by the braces at its end it is the record that says so, not its data."""
 
 
 @cache
@@ -137,6 +155,25 @@ def _compaction_prune(
         shadowed_seqs=(shadowed,),
         shadowed_tokens=tokens,
     )
+
+
+def replacement(
+    data: bytes | bytearray, at: int, end: int, seq: int, place: Place, kind: Kind, version: int
+) -> SurfaceChange | None:
+    """The same for what changes the surface in another way than by an append."""
+    sources = data.rfind(_SOURCES, at, end)
+    if sources < 0:
+        return None
+    found = _pattern(_REPLACES[version]).match(data, sources + len(_SOURCES), end + 1)
+    if found is None:
+        return None
+    listed, first, last = found.groups()
+    try:
+        named = tuple(map(int, listed.split(b",")))
+    except ValueError:  # `,,`
+        return None
+    identity = Identity(bytes(data[at:end])) if kind == "tool" else None
+    return SurfaceChange(seq, kind, Replace(int(first), int(last)), named, place, identity)
 
 
 LIGHTS: Final[dict[type[Any], Light]] = {

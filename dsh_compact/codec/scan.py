@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from dsh_compact.codec import wire
 from dsh_compact.codec.decode import decode
-from dsh_compact.codec.light import LIGHTS, SURFACE_OP, Light
+from dsh_compact.codec.light import LIGHTS, SURFACE_OP, Light, replacement
 from dsh_compact.codec.types import KNOWN_TYPES, SURFACE_KINDS
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import (
@@ -258,6 +258,12 @@ class Scanner:
     ) -> int:
         """Appends the line's event where it is wanted; returns the seq that must come next."""
         if glance is not None:
+            kind = self._actions.kinds.get(glance[1])
+            if kind is not None and (
+                change := replacement(data, at, end, seq, place, kind, self._version)
+            ):
+                found.append(change)
+                return seq + 1
             light = self._actions.lights.get(glance[1])
             if (
                 light is not None
