@@ -62,6 +62,9 @@ if TYPE_CHECKING:  # what only writing needs is imported where it is used: readi
 HEAD_BYTES: Final = 8192
 """So much of an answer is read first: most messages end before, and their stream is not wanted."""
 
+_METERED: Final = metering.WANTED | {SurfaceChange}
+"""What a meter looks at; whoever follows turns has as many events again that it need not see."""
+
 _HEADERS_KEPT: Final = 64
 """Decoded request headers that are kept: a log may hold one for every step."""
 
@@ -307,7 +310,8 @@ class Session:
             return
         elif self._follow_turns:
             self.turns = self.turns.extend(event)
-        self.meter = self.meter.extend(event, before)
+        if event.__class__ in _METERED:
+            self.meter = self.meter.extend(event, before)
         if self._watch is not None:
             self._watch(event, before, self.surface)
 

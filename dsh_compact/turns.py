@@ -76,18 +76,18 @@ class Turns(Struct, frozen=True, kw_only=True):
     def extend(self, event: Event) -> "Turns":
         """Where the session stands after `event`."""
         match event:
+            case ToolCallStarted():
+                return structs.replace(self, _started=(self._started, event))
+            case StepStart(step=step):
+                return structs.replace(self, step=step, last_step=step, _started=None)
+            case StepEnd():
+                return structs.replace(self, step=None, _started=None)
             case TurnStart(turn=turn):
                 return structs.replace(
                     self, turn=turn, last_turn=turn, step=None, last_step=0, _started=None
                 )
             case TurnEnd():
                 return structs.replace(self, turn=None, step=None, _started=None)
-            case StepStart(step=step):
-                return structs.replace(self, step=step, last_step=step, _started=None)
-            case StepEnd():
-                return structs.replace(self, step=None, _started=None)
-            case ToolCallStarted():
-                return structs.replace(self, _started=(self._started, event))
             case CompactionStart():
                 return structs.replace(self, bracket=event, bracket_is_stale=False)
             case CompactionEnd(error=error):

@@ -141,8 +141,10 @@ def with_paths(words: Sequence[str], logs: Mapping[str, Path]) -> Iterator[tuple
         filled = []
         for word in words:
             if word.startswith(COPIED):
-                path = logs[word.removeprefix(COPIED)]
-                filled.append(shutil.copy(path, folder))
+                copy = shutil.copy(logs[word.removeprefix(COPIED)], folder)
+                with open(copy, "rb") as file:
+                    os.fsync(file.fileno())  # else the command's own flush waits for the copying
+                filled.append(copy)
             else:
                 filled.append(str(logs.get(word, word)))
         yield filled, folder
