@@ -59,7 +59,7 @@ _PIECES: Final = rb'\],(?:"id":"[^"\\]*",)?(?:"name":"[^"\\]*",)?"(?:texts|args)
 _ROW_END: Final = b'"]}}'
 _BETWEEN_PIECES: Final = b'","'
 
-_ENDS: Final = b"}}"
+_ENDS: Final = (b"}}", b'},"ignorable":true}')
 """The usual line ends with its data: whatever else it says, a second seq, say, must be read."""
 
 _APPENDED: Final = (b'},"surfaceOp":"append"}', b'],"surfaceOp":"append"}')
