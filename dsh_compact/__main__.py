@@ -28,6 +28,9 @@ def main(words: list[str] | None = None) -> int:
 
     gc.set_threshold(GARBAGE_OBJECTS)
     if alone:
+        from dsh_compact import cores
+
+        cores.claim()
         sys.unraisablehook = _interrupt_again
     try:
         from dsh_compact.cli.app import run

@@ -10,7 +10,7 @@ whole of it, decoded only when somebody needs its message. This module knows no 
 price.
 """
 
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ FORMATS: Final = (0, 3, 4)
 """The released log formats; 1 and 2 never were."""
 
 
-class Place(Struct, frozen=True, gc=False):
+class Place(Struct, frozen=True, gc=False, array_like=True):
     """Where a record lies, all in bytes: in a plain log `frame_bytes` is -1 and `start_bytes` an
     offset of the file; in a framed log the offset of its frame, and of the record inside the
     unpacked frame.
@@ -149,11 +149,11 @@ class Failure(Struct, frozen=True, kw_only=True):
 # What an event does to the surface --------------------------------------------------------------
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, tag=True, array_like=True):
     """The event becomes the last node."""
 
 
-class Replace(Struct, frozen=True):
+class Replace(Struct, frozen=True, tag=True, array_like=True):
     """The nodes from `start_seq` to `end_seq`, by their places, leave; the event stands in their
     place.
     """
@@ -170,7 +170,11 @@ Sources: TypeAlias = tuple[int | tuple[int, int], ...]
 """Seqs, and ranges of them by both ends, which may stand for billions: nothing writes them out."""
 
 
-class SurfaceChange(Struct, frozen=True, gc=False):
+class Tagged(Struct, frozen=True, tag=True, tag_field="event", array_like=True):
+    """An event by its class's name and its fields, in their order: so it travels (see `ahead`)."""
+
+
+class SurfaceChange(Tagged, frozen=True, gc=False):
     """What a surface event does; the message stays at its place in the log.
 
     `sources` and `identity` matter only where `op` replaces: the seqs that the event says it came
@@ -182,7 +186,7 @@ class SurfaceChange(Struct, frozen=True, gc=False):
     op: Op
     sources: Sources
     place: Place
-    identity: object = None
+    identity: Any = None
 
 
 class SurfaceEvent(Struct, frozen=True, kw_only=True):
@@ -213,7 +217,7 @@ class SessionHeader(Struct, frozen=True, kw_only=True):
     has_parent: bool = False
 
 
-class TurnStart(Struct, frozen=True, kw_only=True):
+class TurnStart(Tagged, frozen=True, kw_only=True):
     """A turn begins; turns count from 1."""
 
     seq: int
@@ -221,7 +225,7 @@ class TurnStart(Struct, frozen=True, kw_only=True):
     turn: int
 
 
-class TurnEnd(Struct, frozen=True, kw_only=True):
+class TurnEnd(Tagged, frozen=True, kw_only=True):
     """A turn ended; `reason` is completed, aborted, blocked, error, max-tokens or interrupted."""
 
     seq: int
@@ -231,7 +235,7 @@ class TurnEnd(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-class StepStart(Struct, frozen=True, gc=False):
+class StepStart(Tagged, frozen=True, gc=False):
     """One model request and its tool runs begin; `turn` and `step` count from 1."""
 
     seq: int
@@ -239,7 +243,7 @@ class StepStart(Struct, frozen=True, gc=False):
     step: int
 
 
-class StepEnd(Struct, frozen=True, gc=False):
+class StepEnd(Tagged, frozen=True, gc=False):
     """The step is over."""
 
     seq: int
@@ -247,7 +251,7 @@ class StepEnd(Struct, frozen=True, gc=False):
     step: int
 
 
-class RequestHeader(Struct, frozen=True, gc=False):
+class RequestHeader(Tagged, frozen=True, gc=False):
     """From here on every request carries the header whose record lies at `place`."""
 
     seq: int
@@ -270,7 +274,7 @@ class Header(Struct, frozen=True, kw_only=True):
     identity: bytes
 
 
-class RequestContext(Struct, frozen=True, kw_only=True):
+class RequestContext(Tagged, frozen=True, kw_only=True):
     """The routed model and, where known, its window in tokens."""
 
     seq: int
@@ -279,7 +283,7 @@ class RequestContext(Struct, frozen=True, kw_only=True):
     window_tokens: int | None
 
 
-class RequestFailed(Struct, frozen=True, kw_only=True):
+class RequestFailed(Tagged, frozen=True, kw_only=True):
     """A request was refused or broke off, and how."""
 
     seq: int
@@ -289,7 +293,7 @@ class RequestFailed(Struct, frozen=True, kw_only=True):
     failure: Failure
 
 
-class ToolCallStarted(Struct, frozen=True, kw_only=True):
+class ToolCallStarted(Tagged, frozen=True, kw_only=True):
     """The harness began to run a call."""
 
     seq: int
@@ -300,7 +304,7 @@ class ToolCallStarted(Struct, frozen=True, kw_only=True):
     arguments: str
 
 
-class CompactionStart(Struct, frozen=True, kw_only=True):
+class CompactionStart(Tagged, frozen=True, kw_only=True):
     """A compaction bracket opens; `turn` is the open turn, or None between turns.
 
     We also write which span is tried and by which backend, so that a failed attempt is not repeated
@@ -316,7 +320,7 @@ class CompactionStart(Struct, frozen=True, kw_only=True):
     backend: str | None = None
 
 
-class CompactionSummary(Struct, frozen=True, kw_only=True):
+class CompactionSummary(Tagged, frozen=True, kw_only=True):
     """What the very next event, a summary, takes the place of, and who wrote it."""
 
     seq: int
@@ -332,7 +336,7 @@ class CompactionSummary(Struct, frozen=True, kw_only=True):
     usage: Usage | None = None
 
 
-class CompactionPrune(Struct, frozen=True, kw_only=True):
+class CompactionPrune(Tagged, frozen=True, kw_only=True):
     """The price of the tool result that the very next event replaces."""
 
     seq: int
@@ -343,7 +347,7 @@ class CompactionPrune(Struct, frozen=True, kw_only=True):
     shadowed_tokens: int | None
 
 
-class CompactionEnd(Struct, frozen=True, kw_only=True):
+class CompactionEnd(Tagged, frozen=True, kw_only=True):
     """A compaction bracket closes; `error` says why the attempt failed."""
 
     seq: int
@@ -353,13 +357,13 @@ class CompactionEnd(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-class EndSeed(Struct, frozen=True, gc=False):
+class EndSeed(Tagged, frozen=True, gc=False):
     """Everything before came from a seed or an earlier process."""
 
     seq: int
 
 
-class Other(Struct, frozen=True, gc=False):
+class Other(Tagged, frozen=True, gc=False):
     """Any other event or packed row; it stands for `count` seqs from `seq` on.
 
     `known` is false for a type that we have never heard of, `ignorable` as the record says.

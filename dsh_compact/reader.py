@@ -23,6 +23,9 @@ CHUNK_BYTES: Final = 1 << 18
 MAX_RECORD_BYTES: Final = 1 << 28
 """A record longer than 256 MiB is refused: it would have to be held in memory at once."""
 
+NEAR_BYTES: Final = 1 << 20
+"""So far a line or a frame is looked for that begins behind a place: most are far shorter."""
+
 MARK_BYTES: Final = 256
 """So much of a log's end tells whether it was rewritten meanwhile: seqs and times stand in it."""
 
@@ -141,13 +144,24 @@ class LogReader:
         self.end_bytes = 0
         self._unpacked.clear()
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self, until_bytes: int = sys.maxsize) -> Iterator[Run]:
         """Whole lines from `end_bytes` on; call it again to catch up with another writer.
 
-        Raises `RuleBroken` (too-large, bad-frame, bad-checksum) at the run where it happens.
+        It stops at `until_bytes`, a `boundary`, or behind the frame that reaches beyond it. Raises
+        `RuleBroken` (too-large, bad-frame, bad-checksum) at the run where it happens.
         """
         self.torn = None
-        return self._frames() if self.framed else self._chunks()
+        return self._frames(until_bytes) if self.framed else self._chunks(until_bytes)
+
+    def boundary(self, from_bytes: int) -> int | None:
+        """Where the first line from there on begins, or what looks like a frame's beginning; None
+        where it is not near.
+        """
+        if self.framed:
+            at = self._pread(NEAR_BYTES, from_bytes).find(frames.MAGIC)
+        else:
+            at = self._pread(NEAR_BYTES, from_bytes - 1).find(b"\n")
+        return None if at < 0 else from_bytes + at
 
     def batches(self) -> Iterator[Batch]:
         """The same as separate lines, for those who look at every one."""
@@ -178,9 +192,9 @@ class LogReader:
 
     # Plain ----------------------------------------------------------------------------------------
 
-    def _chunks(self) -> Iterator[Run]:
+    def _chunks(self, until_bytes: int) -> Iterator[Run]:
         buffer = bytearray(CHUNK_BYTES)
-        while got := self._fill(buffer):
+        while got := self._fill(buffer, until_bytes - self.end_bytes):
             size = buffer.rfind(b"\n", 0, got) + 1
             if size:
                 start = self.end_bytes
@@ -198,10 +212,11 @@ class LogReader:
         if got:
             self.torn = TornTail(self.end_bytes, got, False)
 
-    def _fill(self, buffer: bytearray) -> int:
+    def _fill(self, buffer: bytearray, most_bytes: int) -> int:
         """What stands behind `end_bytes`, as much as fits; the number of bytes."""
+        room = buffer if most_bytes >= len(buffer) else memoryview(buffer)[:most_bytes]
         try:
-            return os.preadv(self._fd, [buffer], self.end_bytes)
+            return os.preadv(self._fd, [room], self.end_bytes)
         except OSError as fault:
             raise UnreadableLog(self.path, f"cannot be read: {fault.strerror}") from fault
 
@@ -222,9 +237,9 @@ class LogReader:
 
     # Framed ---------------------------------------------------------------------------------------
 
-    def _frames(self) -> Iterator[Run]:
+    def _frames(self, until_bytes: int) -> Iterator[Run]:
         window, window_start = b"", self.end_bytes
-        while True:
+        while self.end_bytes < until_bytes:
             at = self.end_bytes - window_start
             try:
                 length = frames.frame_length(window, at) if at < len(window) else None
@@ -244,6 +259,8 @@ class LogReader:
             start = self.end_bytes
             self.end_bytes += length
             yield Run(content, len(content), start, 0)
+        else:
+            return
         if left := self.size_bytes - self.end_bytes:
             self.torn = TornTail(self.end_bytes, left, True)
 

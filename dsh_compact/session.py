@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 from dsh_compact import meter as metering
 from dsh_compact import tokens
+from dsh_compact.ahead import Part, read_ahead
 from dsh_compact.codec import (
     EVERY,
     Identity,
@@ -258,15 +259,41 @@ class Session:
 
     def _fold(self) -> None:
         try:
+            if self._scanner is None:
+                self._fold_beginning()
             for run in self._reader.runs():
-                self._take(run if self._scanner is not None else self._begin(run))
+                self._take(run)
                 if self.stopped:
                     break
         except RuleBroken as fault:
             raise self._damaged(fault) from None
-        if self._scanner is None:
-            raise self._damaged(RuleBroken(Damage.HEADER_MISSING, "there is no session header"))
         self._reader.mark_end()
+
+    def _fold_beginning(self) -> None:
+        """Folds the first run, and of a large log as much as two processes can."""
+        first = next(self._reader.runs(), None)
+        if first is None:
+            raise RuleBroken(Damage.HEADER_MISSING, "there is no session header")
+        self._take(self._begin(first))
+        assert self._scanner is not None
+        if self._until is None and (ahead := read_ahead(self._reader, self._scanner)):
+            with ahead:
+                for run in self._reader.runs(ahead.start_bytes):
+                    self._take(run)
+                self._take_all(ahead.parts())
+
+    def _take_all(self, parts: Iterable[Part]) -> None:
+        """Takes what another process has scanned, as long as it continues what is folded."""
+        scanner, reader = self._scanner, self._reader
+        assert scanner is not None
+        for part in parts:
+            place = part.place
+            if place.byte != reader.end_bytes or part.first_seq != scanner.next_seq:
+                return
+            first_line = scanner.lines + 1
+            scanner.next_seq, reader.end_bytes = part.next_seq, part.end_bytes
+            scanner.lines += part.lines
+            self._extend_all(part.events, place, first_line)
 
     def _begin(self, run: Run) -> Run:
         end = run.data.index(b"\n") + 1
@@ -277,18 +304,20 @@ class Session:
 
     def _take(self, run: Run) -> None:
         assert self._scanner is not None
+        place = Place(run.frame_bytes, run.start_bytes, run.size_bytes)
         first_line = self._scanner.lines + 1
         try:
             events: Sequence[Event] = self._scanner.scan(*run)
         except RuleBroken as fault:
             fault.line = self._scanner.lines
-            self._extend_all(cast("Sequence[Event]", fault.events), run, first_line)
+            self._extend_all(cast("Sequence[Event]", fault.events), place, first_line)
             if self.stopped:  # what is wrong stands behind the part that was asked for
                 return
             raise
-        self._extend_all(events, run, first_line)
+        self._extend_all(events, place, first_line)
 
-    def _extend_all(self, events: Sequence[Event], run: Run, first_line: int) -> None:
+    def _extend_all(self, events: Sequence[Event], place: Place, first_line: int) -> None:
+        """Folds the events of the lines at `place`, of which the first has that number."""
         for event in events:
             if self._until is not None and self._until(event):
                 self.stopped = True
@@ -297,8 +326,9 @@ class Session:
                 self._extend(event)
             except RuleBroken as fault:
                 if isinstance(event, SurfaceChange):
-                    at = event.place.start_bytes - run.start_bytes
-                    fault.line = first_line + run.data.count(b"\n", 0, at)
+                    before_bytes = event.place.start_bytes - place.start_bytes
+                    before = Place(place.frame_bytes, place.start_bytes, before_bytes)
+                    fault.line = first_line + self._reader.read(before).count(b"\n")
                 raise
 
     def _extend(self, event: Event) -> None:

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 from running import group_of
 
+from dsh_compact import cores
 from dsh_compact.cli import many
 from dsh_compact.errors import DshcError, UsageError
 
-needs_cores = pytest.mark.skipif(many.cores() < 2, reason="one core, so no processes")
+needs_cores = pytest.mark.skipif(cores.count() < 2, reason="one core, so no processes")
 
 
 def weigh(path: str) -> tuple[int, int]:
@@ -97,9 +98,9 @@ def test_every_path_has_its_result_once(
     workers = {worker for _, worker in found}
     if here_seconds > 0:
         assert {os.getpid()} == workers
-    elif many.cores() > 1:
+    elif cores.count() > 1:
         assert os.getpid() not in workers
-        assert len(workers) <= many.cores()
+        assert len(workers) <= cores.count()
 
 
 @needs_cores
@@ -244,6 +245,7 @@ def children() -> list[int]:
 
 FORKING = """
 import signal, sys, time
+from dsh_compact import cores
 from dsh_compact.cli import many
 def nap(path): time.sleep(0.02); return path
 many.HERE_SECONDS = -1
@@ -264,7 +266,7 @@ def test_a_signal_ends_all_processes(number: int, to_all: bool) -> None:
         start_new_session=True,
     )
     deadline = time.monotonic() + 20
-    while len(group_of(work.pid)) < 1 + many.cores() and time.monotonic() < deadline:
+    while len(group_of(work.pid)) < 1 + cores.count() and time.monotonic() < deadline:
         time.sleep(0.01)
     (os.killpg if to_all else os.kill)(work.pid, number)
     out, err = work.communicate(timeout=20)

@@ -18,6 +18,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NoReturn, Self, TypeVar
 
+from dsh_compact import cores
 from dsh_compact.cli.progress import Progress
 from dsh_compact.errors import DshcError, ShortOfMemory
 
@@ -123,12 +124,12 @@ def _each(
     job: Job[Result], paths: deque[str], endings: "_Endings", *, in_order: bool
 ) -> Iterator[Result]:
     begun = monotonic()
-    alone = cores() < 2 or "-" in paths  # a pipe has one reader
+    alone = cores.count() < 2 or "-" in paths  # a pipe has one reader
     while paths and (alone or not _pays(paths, begun)):
         yield job(paths.popleft())
     if paths:
         endings.held = True
-        with _Crew(job, min(cores(), len(paths))) as crew:
+        with _Crew(job, min(cores.count(), len(paths))) as crew:
             for result in _in_processes(job, paths, crew, endings, in_order=in_order):
                 endings.obey()
                 try:
@@ -142,13 +143,6 @@ def _pays(paths: deque[str], begun_seconds: float) -> bool:
     if len(paths) < 2:
         return False
     return monotonic() - begun_seconds > HERE_SECONDS or _size_bytes(paths[0]) >= LARGE_BYTES
-
-
-def cores() -> int:
-    """The cores that this process may use, where the system tells; else all of them."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _size_bytes(path: str) -> int:
@@ -379,6 +373,7 @@ def _serve(job: Job[Result], pipe: "Connection", inherited: list["Connection"]) 
     """A worker's life: it ends when the other end of its pipe does, or is killed."""
     import traceback
 
+    cores.yield_back()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent obeys it, and ends us
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -5,7 +5,7 @@ content (FORMAT, "The surface"). Two records that say the same have the same ide
 order and style their keys are written.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import msgspec
 from msgspec import Raw, Struct
@@ -69,6 +69,17 @@ class Identity:
         self._data: bytes | None = None
         if self._line is not line:
             self._data = bytes(msgspec.json.decode(self._line, type=_Outline).data)
+
+    def to_bytes(self) -> bytes:
+        """For `from_bytes`, in another process."""
+        return msgspec.msgpack.encode((self._line, self._data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The identity that those bytes were made of."""
+        one = cls.__new__(cls)
+        one._line, one._data = msgspec.msgpack.decode(data, type=tuple[bytes, bytes | None])
+        return one
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Identity):

@@ -164,16 +164,16 @@ class Scanner:
     """Turns the lines behind the header into events; one scanner reads one log once, in order.
 
     `next_seq` is the seq that the next event must carry; `lines` counts the lines read so far, the
-    header among them.
+    header among them; `version` is the log's format.
     """
 
-    __slots__ = ("_actions", "_strict", "_version", "_wanted", "lines", "next_seq")
+    __slots__ = ("_actions", "_strict", "_wanted", "lines", "next_seq", "version")
 
     def __init__(
         self, version: int, wanted: Iterable[type[Any]] = (), *, strict: bool = False
     ) -> None:
         """`wanted` are the classes of events, beside the surface's, that the caller needs."""
-        self._version = version
+        self.version = version
         self._wanted = frozenset(wanted)
         self._strict = strict
         self._actions = _actions(version, self._wanted)
@@ -190,7 +190,7 @@ class Scanner:
         """
         found: list[Event] = []
         head = self._glance(data, size_bytes)
-        find, endswith, has_rows = data.find, data.endswith, self._version == 0
+        find, endswith, has_rows = data.find, data.endswith, self.version == 0
         actions = self._actions
         kinds, skipped, pieces = actions.kinds, actions.skipped, actions.pieces
         at = lines = 0
@@ -260,7 +260,7 @@ class Scanner:
         if glance is not None:
             kind = self._actions.kinds.get(glance[1])
             if kind is not None and (
-                change := replacement(data, at, end, seq, place, kind, self._version)
+                change := replacement(data, at, end, seq, place, kind, self.version)
             ):
                 found.append(change)
                 return seq + 1
@@ -276,7 +276,7 @@ class Scanner:
 
     def _decode(self, line: bytes, seq: int, place: Place, found: list[Event]) -> int:
         """The same for a line that must be read."""
-        event = decode(line, self._version, place)
+        event = decode(line, self.version, place)
         check_seq(event.seq, seq)
         match event:
             case Other():

@@ -1,0 +1,213 @@
+"""Reading ahead: the greater part of a large log is scanned by a second process, while this one
+scans and folds its beginning.
+
+Rule: what the other process read counts only where it continues what this one has read, with the
+next byte and the next seq. Whatever else happens over there (a fault in the log, a lie, its death)
+ends its parts, and whoever asked reads on alone. So it makes a fold faster, and nothing else: no
+fault is found here, and none is passed over.
+"""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, NoReturn, Self
+
+import msgspec
+from msgspec import Struct
+
+from dsh_compact import cores
+from dsh_compact.codec import Identity, Scanner, decode
+from dsh_compact.events import Event, Place
+from dsh_compact.reader import LogReader
+
+LARGE_BYTES: Final = 32_000_000
+LARGE_FRAMES_BYTES: Final = 8_000_000
+"""Below, a second process costs more than it saves: it starts in a hundredth of a second."""
+
+FIRST_SHARE: Final = 0.35
+"""So much of the log this process scans: it has the fold to do besides, which the other has not.
+Measured: both are ready at the same time with 0.3 (format 4) to 0.4 (format 0).
+"""
+
+SENT_BYTES: Final = 1 << 16
+"""So many bytes of events are sent at once."""
+
+MOST_UNSENT_BYTES: Final = 1 << 25
+"""So many may wait until they are asked for; then the other process waits, too."""
+
+_LENGTH_BYTES: Final = 8
+_IDENTITY: Final = 1
+"""The extension of msgpack by which a tool result's identity travels."""
+
+
+class Part(Struct, frozen=True, array_like=True):
+    """What one run of whole lines holds: the wanted events, and how it fits to its neighbours.
+
+    It lies at that place (see `Place`) and ends before `end_bytes` of the file.
+    """
+
+    place: Place
+    end_bytes: int
+    first_seq: int
+    next_seq: int
+    lines: int
+    events: tuple[Event, ...]
+
+
+class Ahead:
+    """A second process that scans a log from `start_bytes` on; gone when the context is left."""
+
+    def __init__(self, pid: int, pipe: int, start_bytes: int) -> None:
+        """Takes over the process `pid` and the end of the pipe that it writes to."""
+        self.start_bytes: Final = start_bytes
+        self._pid = pid
+        self._pipe = os.fdopen(pipe, "rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        import signal
+
+        self._pipe.close()
+        os.kill(self._pid, signal.SIGKILL)  # it only reads, so it has nothing to put away
+        os.waitpid(self._pid, 0)
+
+    def parts(self) -> Iterator[Part]:
+        """What the other process read, in order, to the log's end or to the first thing that it
+        could not read.
+        """
+        decoder = msgspec.msgpack.Decoder(Part, ext_hook=_identity)
+        while len(length := self._pipe.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
+            size = int.from_bytes(length)
+            data = self._pipe.read(size)
+            if len(data) < size:
+                return
+            yield decoder.decode(data)
+
+
+def read_ahead(reader: LogReader, scanner: Scanner) -> Ahead | None:
+    """A second process that goes on with what `reader` and `scanner` have begun, further behind.
+
+    None where that does not pay, is not ours to do (see `cores`), or cannot be done.
+    """
+    left_bytes = reader.size_bytes - reader.end_bytes
+    if left_bytes < (LARGE_FRAMES_BYTES if reader.framed else LARGE_BYTES) or not _may_fork():
+        return None
+    start = reader.boundary(reader.end_bytes + int(left_bytes * FIRST_SHARE))
+    if start is None:
+        return None
+    import signal
+
+    try:
+        ours, theirs = os.pipe()
+    except OSError:
+        return None
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        pid = os.fork()
+        if pid == 0:  # Ctrl-C stays blocked here: the other one obeys it, and ends us
+            _serve(reader, scanner, start, theirs)
+    except OSError:
+        os.close(ours)
+        return None
+    finally:
+        os.close(theirs)
+        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+    return Ahead(pid, ours, start)
+
+
+def _may_fork() -> bool:
+    """A fork starts at once, and is safe where no other thread runs; not every system has it.
+
+    Where the system collects our children's ends, their numbers may be another's when we use them.
+    """
+    if not cores.spare() or sys.platform != "linux":
+        return False
+    import signal
+    import threading
+
+    return threading.active_count() == 1 and signal.getsignal(signal.SIGCHLD) == signal.SIG_DFL
+
+
+# The second process -------------------------------------------------------------------------------
+
+
+def _serve(reader: LogReader, scanner: Scanner, start_bytes: int, pipe: int) -> NoReturn:
+    """Its whole life. It says nothing but its parts, and nobody but its pipe hears of its end."""
+    try:
+        _let_go_of_all_but(reader.fileno(), pipe)
+        reader.end_bytes = start_bytes
+        encode = msgspec.msgpack.Encoder(enc_hook=_extension).encode
+        _send(map(encode, _parts(reader, scanner)), pipe)
+    except BaseException:  # noqa: BLE001, S110, it is told by what is missing
+        pass
+    finally:
+        os._exit(0)
+
+
+def _let_go_of_all_but(*kept: int) -> None:
+    """A lock, or the pipe behind our output, is not held longer than our user holds it."""
+    for fd in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208, numbers
+        if fd not in kept:
+            with suppress(OSError):  # the one that the list was read from
+                os.close(fd)
+
+
+def _parts(reader: LogReader, scanner: Scanner) -> Iterator[Part]:
+    """The parts up to the first fault; what they say of themselves is judged by the receiver."""
+    version = scanner.version
+    is_first = True
+    for run in reader.runs():
+        if is_first:
+            is_first = False
+            line = bytes(run.data[: run.data.index(b"\n")])
+            scanner.next_seq = decode(line, version, Place(-1, 0, len(line))).seq
+        first_seq, scanner.lines = scanner.next_seq, 0
+        events = scanner.scan(*run)
+        yield Part(
+            place=Place(run.frame_bytes, run.start_bytes, run.size_bytes),
+            end_bytes=reader.end_bytes,
+            first_seq=first_seq,
+            next_seq=scanner.next_seq,
+            lines=scanner.lines,
+            events=tuple(events),
+        )
+
+
+def _send(messages: Iterable[bytes], pipe: int) -> None:
+    """What the pipe does not take yet is kept, so that scanning goes on meanwhile."""
+    os.set_blocking(pipe, False)
+    unsent = bytearray()
+    for message in messages:
+        unsent += len(message).to_bytes(_LENGTH_BYTES)
+        unsent += message
+        if len(unsent) > MOST_UNSENT_BYTES:
+            os.set_blocking(pipe, True)
+        if len(unsent) >= SENT_BYTES:
+            with suppress(BlockingIOError):
+                del unsent[: os.write(pipe, unsent)]
+    os.set_blocking(pipe, True)
+    while unsent:
+        del unsent[: os.write(pipe, unsent)]
+
+
+# How a result's identity travels ------------------------------------------------------------------
+
+
+def _extension(value: object) -> msgspec.msgpack.Ext:
+    if isinstance(value, Identity):
+        return msgspec.msgpack.Ext(_IDENTITY, value.to_bytes())
+    raise NotImplementedError(type(value))
+
+
+def _identity(code: int, data: memoryview) -> Identity:
+    assert code == _IDENTITY, "nothing else has an extension"
+    return Identity.from_bytes(bytes(data))
