@@ -340,28 +340,43 @@ def _closed(folder: str, fault: OSError) -> UnreadableLog:
     )
 
 
-def find_logs(path: str) -> tuple[str, ...]:
-    """All logs that `path` means: a file or a session's folder itself, or what lies in a folder.
+def find_logs(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All logs that `path` means: a file or a session's folder itself, or what lies in a folder;
+    and what has a log's name there but is no file.
 
     In any other folder, and below, that is each session's newest file, and elsewhere the `.jsonl`
-    and `.jsonl.zstd` files, in order. A folder that cannot be listed stands for itself, so that
-    reading it says why. Raises `LogError` where a folder holds no log, and `UnreadableLog` where
-    `path` itself may not be looked into.
+    and `.jsonl.zstd` files, in order. A pipe among them would be waited for: it is a log only where
+    `path` names it. A folder that cannot be listed stands for itself, so that reading it says why.
+    Raises `LogError` where a folder holds no log, and `UnreadableLog` where `path` itself may not
+    be looked into.
     """
     if path == STANDARD_INPUT or not os.path.isdir(path) or _session_files(path):
-        return (path,)
+        return (path,), ()
     found: list[str] = []
     closed: list[str] = []
+    special: list[str] = []
     for folder, folders, names in os.walk(
         path, onerror=lambda fault: closed.append(fault.filename)
     ):
         folders.sort()
-        session = [name for name in SESSION_FILES if name in names]
-        logs = session[:1] or sorted(name for name in names if name.endswith(LOG_SUFFIXES))
-        found.extend(os.path.join(folder, name) for name in logs)
+        logs: list[str] = []
+        for name in sorted(name for name in names if name.endswith(LOG_SUFFIXES)):
+            log = os.path.join(folder, name)
+            (special if _is_special(log) else logs).append(log)
+        session = (os.path.join(folder, name) for name in SESSION_FILES)
+        newest = next((log for log in session if log in logs), None)
+        found += logs if newest is None else [newest]
     if not found and not closed:
-        raise LogError(path, "no session log in this folder or below", remedy="name the file")
-    return (*found, *closed)
+        but = f", and {special[0]} is no file" if special else ""
+        raise LogError(path, f"no session log in this folder or below{but}", remedy="name the file")
+    return (*found, *closed), tuple(special)
+
+
+def _is_special(path: str) -> bool:
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:  # reading it says why
+        return False
 
 
 def _opened(path: str) -> BinaryIO:

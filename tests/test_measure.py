@@ -170,6 +170,20 @@ def test_a_folder_means_all_that_lies_in_it(logs: Path, tmp_path: Path) -> None:
     assert 4 == dshc("measure", tmp_path / "empty").code
 
 
+@pytest.mark.parametrize("words", ["measure", "measure --jsonl", "verify", "verify --jsonl"])
+def test_a_pipe_in_a_folder_is_not_waited_for(words: str, logs: Path, tmp_path: Path) -> None:
+    """It is left out with a word; the log beside it has its row, and the exit code is the log's."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (logs / "v4-stuck.jsonl").rename(folder / "v4-stuck.jsonl")
+    os.mkfifo(folder / "pipe.jsonl")
+    done = dshc(*words.split(), folder)
+    assert (0, True) == (done.code, "v4-stuck.jsonl" in done.out)
+    assert "pipe.jsonl" not in done.out
+    told = "pipe.jsonl: is no file and was left out; a pipe is read where it is named itself"
+    assert f"dshc: {folder}/{told}\n" == done.err
+
+
 def test_a_log_with_a_wrong_configuration_is_a_row_too(logs: Path, tmp_path: Path) -> None:
     """Wherever it is read: the error crosses no process's border."""
     folder = many_copies(tmp_path, 700)

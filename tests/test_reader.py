@@ -216,7 +216,27 @@ def test_a_folder_of_sessions_means_all_of_them(tmp_path: Path) -> None:
     ]
     put(tmp_path, b"", "loose/notes.txt")
     put(tmp_path, b"", "a/session.v4.jsonl.set-aside")
-    assert tuple(map(str, expected)) == find_logs(str(tmp_path))
+    assert (tuple(map(str, expected)), ()) == find_logs(str(tmp_path))
+
+
+def test_only_a_file_is_found_in_a_folder(tmp_path: Path) -> None:
+    """A pipe would be waited for: what bears a log's name and is none is told apart."""
+    log = put(tmp_path, b"", "a/session.v3.jsonl")
+    (tmp_path / "b.jsonl").symlink_to(log)
+    (tmp_path / "c.jsonl").symlink_to(tmp_path / "nowhere")
+    pipes = [tmp_path / "a/session.v4.jsonl", tmp_path / "d.jsonl"]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    found = [tmp_path / "b.jsonl", tmp_path / "c.jsonl", log]
+    assert (tuple(map(str, found)), (str(pipes[1]), str(pipes[0]))) == find_logs(str(tmp_path))
+    assert ((str(pipes[1]),), ()) == find_logs(str(pipes[1]))
+
+
+def test_a_folder_of_pipes_holds_no_log(tmp_path: Path) -> None:
+    """Nothing but a pipe is nothing found, and the pipe is named."""
+    os.mkfifo(tmp_path / "d.jsonl")
+    with pytest.raises(LogError, match=r"no session log .*d\.jsonl is no file"):
+        find_logs(str(tmp_path))
 
 
 def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
@@ -273,7 +293,7 @@ def test_a_closed_folder_among_others_is_told_when_it_is_read(closed: Path) -> N
     with without_privilege():
         if os.access(closed, os.X_OK, effective_ids=True):
             pytest.skip("this user may look everywhere")
-        assert (str(closed),) == find_logs(str(closed.parent))
+        assert ((str(closed),), ()) == find_logs(str(closed.parent))
 
 
 def test_a_log_is_found_where_names_may_not_be_listed(closed: Path) -> None:

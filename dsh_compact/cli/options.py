@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
+from dsh_compact.cli import io
 from dsh_compact.errors import LogError, UsageError
 from dsh_compact.reader import STANDARD_INPUT, find_logs
 
@@ -121,16 +122,23 @@ def logs_or_demo(logs: list[Path] | None, *, demo: bool) -> list[Path]:
 def found_logs(logs: list[Path] | None, *, demo: bool, jsonl: bool) -> list[str]:
     """Return all that the named logs and folders mean; raise `UsageError` and `LogError`.
 
-    Of several, and where each log is to be a line, one that is none stays, to be a row with its
-    error.
+    What a folder holds under a log's name and is no file is told in a notice. Of several, and where
+    each log is to be a line, one that is none stays, to be a row with its error.
     """
     named_logs = [str(log) for log in logs_or_demo(logs, demo=demo)]
     if len(named_logs) == 1 and not jsonl:
-        return [*find_logs(named_logs[0])]
+        return [*_found(named_logs[0])]
     paths: list[str] = []
     for name in named_logs:
         try:
-            paths += find_logs(name)
+            paths += _found(name)
         except LogError:
             paths.append(name)
     return paths
+
+
+def _found(path: str) -> tuple[str, ...]:
+    logs, special = find_logs(path)
+    for one in special:
+        io.notice(f"{one}: is no file and was left out; a pipe is read where it is named itself")
+    return logs
