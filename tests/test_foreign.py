@@ -150,6 +150,42 @@ def test_of_a_file_that_is_no_log_no_line_is_judged(
     assert raised.value.line is None
 
 
+NO_RECORDS: Final[list[tuple[str, str, bytes]]] = [
+    ("text that is no JSON", "name a session's log", b"# Notes\n\nNo log.\n" * 400 + b"The end."),
+    ("the first line is empty", "name another file", b"\n" * 3_000),
+    ("of type 'user'", "name another file", b'{"type":"user","message":{"role":"user"}}\n' * 9),
+    ("sent to a provider", "name a session's log", b'{"role":"user","content":"hi"}\n' * 9),
+    ("header's line was never finished", "name another file", LOG.bytes()[:20]),
+    ("begins with zeros", "look for a copy", bytes(9_000)),
+    ("begins with binary data", "name a session's log", b"\x01\0\x02\n" * 999),
+]
+"""What a file begins with, what to do, and all of it: it might hold records further on."""
+
+
+@pytest.mark.parametrize(("what", "remedy", "content"), NO_RECORDS, ids=ids)
+def test_a_file_without_a_record_is_told_in_one_finding(
+    what: str, remedy: str, content: bytes, tmp_path: Path
+) -> None:
+    """Where nothing is a record, no line is blamed for it; the exit code is that of damage."""
+    path = tmp_path / "notes"
+    path.write_bytes(content)
+    (told,) = verify(path).findings
+    assert (Damage.HEADER_MISSING, 1) == (told.code, told.line)
+    assert what in told.message
+    assert remedy in told.message
+    for words in (["verify"], ["repair"], ["repair", "--in-place"]):
+        done = dshc(*words, path)
+        assert (1, True) == (done.code, f"{path}: 1 finding" in done.out)
+    assert content == path.read_bytes()
+
+
+def test_one_record_makes_every_line_count(tmp_path: Path) -> None:
+    """Text with an event in it may be what is left of a log."""
+    path = tmp_path / "log"
+    path.write_bytes(b"hello\nworld\n" + LOG.lines()[1])
+    assert ["header-missing", "not-json"] == [one.code for one in verify(path).findings]
+
+
 @pytest.mark.parametrize("make", [as_text("utf-8-sig"), lambda data: b"\x01\0\x02\n" + data])
 def test_a_log_that_begins_wrong_is_judged_on(
     make: Callable[[bytes], bytes], tmp_path: Path

@@ -12,8 +12,9 @@ from typing import Final
 from msgspec import Struct, structs
 
 from dsh_compact import tokens
-from dsh_compact.codec import Identity, foreign
+from dsh_compact.codec import Identity
 from dsh_compact.codec.audit import Audited, audit, audit_header
+from dsh_compact.codec.foreign import HEAD_BYTES, Foreign, seen
 from dsh_compact.codec.renumber import renumber
 from dsh_compact.codec.splice import as_utf8
 from dsh_compact.errors import Damage, RuleBroken
@@ -29,6 +30,20 @@ MAX_FINDINGS: Final = 1_000
 """So many findings are told one by one; what more there are is counted. Nobody reads them all."""
 
 COPY: Final = "the same record stands there twice"
+
+NO_RECORD: Final = "and nothing in the file is a record; name another file"
+"""What is added to the beginning of such a file, where that doesn't say what to do."""
+
+_WITHOUT_RECORDS: Final = frozenset(
+    {
+        Damage.HEADER_MISSING,
+        Damage.TORN_FRAME,
+        Damage.BAD_CHECKSUM,
+        Damage.NOT_ZSTD,
+        Damage.TOO_LARGE,
+    }
+)
+"""What is told of a file in which nothing is a record: its beginning, and what nobody can read."""
 
 _SHORTEST_CUT: Final = 2
 _LATEST_MS: Final = 2**62
@@ -74,12 +89,11 @@ class Inspector:
         self._copies = Copies()
         self._findings: list[Finding] = []
         self._untold = 0
-        self._untold_damage = 0
         self._lost_lines = 0
         self._lost_frame = False
         self._last_turn_end_line = 0
         self._header_missing = False
-        self._is_foreign = False
+        self._beginning: Foreign | None = None  # what stands where a header must
         self._newest_type = ""
         self.lines = 0
 
@@ -104,8 +118,8 @@ class Inspector:
     def lose(self, lost: Lost) -> None:
         """A stretch that gives no lines."""
         if self._version is None and lost.damage is Damage.TORN_LINE:
-            head = self._read(Place(-1, lost.start_bytes, foreign.HEAD_BYTES))
-            self._begin_without(head, "there is no whole record", Place(-1, lost.start_bytes, 0))
+            head = self._read(Place(-1, lost.start_bytes, HEAD_BYTES))
+            self._begin_without(head, "its first line was never finished", lost.start_bytes)
         if self._is_foreign:
             return
         self._add(lost.damage, lost.problem, line=self.lines + 1, byte=lost.start_bytes)
@@ -117,8 +131,8 @@ class Inspector:
         """Takes the first line; returns whether it is a header, right or wrong, or no log's."""
         header, version, faults = audit_header(line)
         if header is None and dict(faults).get(Damage.HEADER_MISSING) is not None:
-            head = self._read(Place(place.frame_bytes, place.start_bytes, foreign.HEAD_BYTES))
-            self._begin_without(head, dict(faults)[Damage.HEADER_MISSING], place)
+            head = self._read(Place(place.frame_bytes, place.start_bytes, HEAD_BYTES))
+            self._begin_without(head, dict(faults)[Damage.HEADER_MISSING], place.byte)
             return self._is_foreign or audit(line, FORMATS[-1], self.lines).seq is None
         for damage, problem in faults:
             self._add(damage, problem, line=self.lines, byte=place.byte)
@@ -130,14 +144,17 @@ class Inspector:
         self._judge_by_newest()
         return audit(line, FORMATS[-1], self.lines).seq is None
 
-    def _begin_without(self, head: bytes | None, problem: str, place: Place) -> None:
-        """No header stands at `place`: tells what the file is, where its beginning shows that."""
-        found = None if head is None else foreign.seen(head)
-        if found is not None:
-            self._is_foreign = found.is_whole
-            problem = f"{found.what}; {found.remedy}" if found.remedy else found.what
-        self._add(Damage.HEADER_MISSING, problem, line=max(self.lines, 1), byte=place.byte)
+    def _begin_without(self, head: bytes | None, problem: str, byte: int) -> None:
+        """No header stands at that byte: tells what the file is, where its beginning shows that."""
+        if head is not None:
+            self._beginning = seen(head) or Foreign(problem, "", is_whole=False)
+            problem = "; ".join(filter(None, (self._beginning.what, self._beginning.remedy)))
+        self._add(Damage.HEADER_MISSING, problem, line=max(self.lines, 1), byte=byte)
         self._judge_by_newest()
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self._beginning is not None and self._beginning.is_whole
 
     def _judge_by_newest(self) -> None:
         """What follows is judged as if the newest format had been named."""
@@ -254,13 +271,15 @@ class Inspector:
         """All that was found; nothing can be fed afterwards."""
         if self._version is None:
             head = None if self._lost_frame else b""
-            self._begin_without(head, "there is no whole record", Place(-1, 0, 0))
+            self._begin_without(head, "there is no whole record", 0)
         elif self._rules is not None:
             for breach in self._rules.end(View(self._surface, self._price)):
                 self._add_breach(breach)
             if self._rules.citations.lacks_inherited:
                 problem = "the header says that events are inherited, and none is marked so"
                 self._add(Damage.SEED_WRONG, problem, line=self._header_line, byte=0)
+        if self._beginning is not None and not self._writers.next_seq:
+            self._tell_in_one(self._beginning)
         self._judge_folder(path)
         told = self._with_consequences()
         return Report(
@@ -274,6 +293,18 @@ class Inspector:
             warnings=tuple(x for x in told if x.severity is Severity.WARNING),
             untold=self._untold,
         )
+
+    def _tell_in_one(self, beginning: Foreign) -> None:
+        """Of a file in which nothing is a record, no line is blamed for being none."""
+        kept = [x for x in self._findings if x.code in _WITHOUT_RECORDS]
+        if len(kept) < len(self._findings):
+            self._findings, self._untold = kept, 0
+        if not beginning.remedy:
+            words = f"{beginning.what}, {NO_RECORD}"
+            self._findings = [
+                structs.replace(x, message=words) if x.code is Damage.HEADER_MISSING else x
+                for x in kept
+            ]
 
     def _judge_folder(self, path: str) -> None:
         """In the harness's own folders, the session's folder bears its id."""
