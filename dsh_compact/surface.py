@@ -15,7 +15,7 @@ found there.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Final
 
@@ -283,7 +283,7 @@ def _check_sources(change: SurfaceChange, shadowed: tuple[Node, ...]) -> None:
         raise RuleBroken(
             Damage.SOURCES_REPEATED, "sourceEventSeqs names a seq more than once", change.seq
         )
-    missing = next((node.seq for node in shadowed if not named.holds(node.seq)), None)
+    missing = named.first_left_out(node.seq for node in shadowed)
     if missing is not None:
         raise RuleBroken(
             Damage.SOURCES_INCOMPLETE,
@@ -314,12 +314,13 @@ class _Named:
         self.repeats = (
             len(self._seqs) < len(seqs)
             or any(map(int.__ge__, self._lasts, self._firsts[1:]))
-            or any(map(self._is_in_a_range, seqs))
+            or (bool(ranges) and any(map(self._is_in_a_range, seqs)))
         )
 
-    def holds(self, seq: int) -> bool:
-        """Whether it is among them."""
-        return seq in self._seqs or self._is_in_a_range(seq)
+    def first_left_out(self, seqs: Iterable[int]) -> int | None:
+        """The first of `seqs` that is not among them."""
+        left_out = (seq for seq in seqs if seq not in self._seqs)
+        return next((seq for seq in left_out if not self._is_in_a_range(seq)), None)
 
     def _is_in_a_range(self, seq: int) -> bool:
         at = bisect_right(self._firsts, seq) - 1

@@ -164,10 +164,10 @@ class Scanner:
     """Turns the lines behind the header into events; one scanner reads one log once, in order.
 
     `next_seq` is the seq that the next event must carry; `lines` counts the lines read so far, the
-    header among them; `version` is the log's format.
+    header among them; `version` is the log's format, `strict` as the scanner was made.
     """
 
-    __slots__ = ("_actions", "_strict", "_wanted", "lines", "next_seq", "version")
+    __slots__ = ("_actions", "_wanted", "lines", "next_seq", "strict", "version")
 
     def __init__(
         self, version: int, wanted: Iterable[type[Any]] = (), *, strict: bool = False
@@ -175,7 +175,7 @@ class Scanner:
         """`wanted` are the classes of events, beside the surface's, that the caller needs."""
         self.version = version
         self._wanted = frozenset(wanted)
-        self._strict = strict
+        self.strict = strict
         self._actions = _actions(version, self._wanted)
         self.next_seq = 0
         self.lines = 1
@@ -242,7 +242,7 @@ class Scanner:
         self, data: bytes | bytearray, size_bytes: int
     ) -> Callable[[bytes | bytearray, int], "re.Match[bytes] | None"]:
         """What looks at the head of a line; a strict one holds the whole line to JSON."""
-        if not self._strict:
+        if not self.strict:
             return _HEAD.match
         return _head_of_json if _is_utf8(data, size_bytes) else _head_of_whole
 
