@@ -261,10 +261,8 @@ class Session:
         try:
             if self._scanner is None:
                 self._fold_beginning()
-            for run in self._reader.runs():
-                self._take(run)
-                if self.stopped:
-                    break
+            if not self.stopped:
+                self._fold_rest()
         except RuleBroken as fault:
             raise self._damaged(fault) from None
         self._reader.mark_end()
@@ -281,6 +279,12 @@ class Session:
                 for run in self._reader.runs(ahead.start_bytes):
                     self._take(run)
                 self._take_all(ahead.parts())
+
+    def _fold_rest(self) -> None:
+        for run in self._reader.runs():
+            self._take(run)
+            if self.stopped:
+                break
 
     def _take_all(self, parts: Iterable[Part]) -> None:
         """Takes what another process has scanned, as long as it continues what is folded."""
