@@ -21,7 +21,7 @@ from dsh_compact.backends.running import never
 from dsh_compact.backends.standard import Standard
 from dsh_compact.codec import decode_request_header, encode
 from dsh_compact.codec.encode import Draft
-from dsh_compact.errors import DshcError, UsageError
+from dsh_compact.errors import DshcError, UnreadableLog, UsageError
 from dsh_compact.events import Failure, Message, Replace, Text, ToolCall
 from dsh_compact.interruption import closers, step_closers
 from dsh_compact.overflow import failure_of, normalise
@@ -83,7 +83,7 @@ def open_conversation(
         max_tokens=max_tokens,
         window_tokens=window_tokens,
     )
-    session = open_session(path) if Path(path).exists() else _created(Path(path))
+    session = open_session(path) if _is_there(path) else _created(Path(path))
     try:
         chosen = Standard(Extractive()) if backend is None else backend
         return Conversation(session, setup, policy=policy, backend=chosen, wishes=wishes)
@@ -92,10 +92,31 @@ def open_conversation(
         raise
 
 
+def _is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether anything is called so, a link that leads nowhere too; raises `UnreadableLog` where
+    nobody may look.
+    """
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError as fault:
+        raise UnreadableLog(os.fspath(path), f"cannot be looked at: {fault.strerror}") from fault
+    return True
+
+
 def _created(path: Path) -> WritableSession:
+    here = _working_directory()
     # In the harness's own layout the session's folder bears its id.
-    session_id = path.absolute().parent.name if path.name in SESSION_FILES else None
-    return create_session(path, session_id=session_id, cwd=str(Path.cwd()))
+    session_id = Path(here or "", path).parent.name if path.name in SESSION_FILES else None
+    return create_session(path, session_id=session_id, cwd=here)
+
+
+def _working_directory() -> str | None:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # it was removed; a session need not have one
+        return None
 
 
 class Conversation:

@@ -290,6 +290,27 @@ def test_standard_input_may_be_no_device() -> None:
     )
 
 
+@pytest.mark.parametrize("words", READING)
+def test_a_working_directory_that_is_gone_is_not_missed(words: str, logs: Path) -> None:
+    """What comes through a pipe is read there as anywhere."""
+    words, log = words.format("-"), (logs / "v4-stuck.jsonl").read_bytes()
+    usual = dshc(*words.split(), stdin=log)
+    gone = logs / "gone"
+    gone.mkdir()
+    ask = ["bash", "-c", f"cd {gone}; rmdir {gone}; cat {logs}/v4-stuck.jsonl | {DSHC} {words}"]
+    assert usual == run(ask)
+
+
+def test_no_session_begins_where_no_folder_is(tmp_path: Path) -> None:
+    """A session works somewhere: the working directory that is gone is told, nothing is written."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    ask = f"{DSHC} append --new {tmp_path}/new.jsonl --user hi"
+    told = "dshc: the working directory is gone; go to a folder that is there\n"
+    assert Ran(code=2, out="", err=told) == run(["bash", "-c", f"cd {gone}; rmdir {gone}; {ask}"])
+    assert [] == [*tmp_path.iterdir()]
+
+
 # Streams ------------------------------------------------------------------------------------------
 
 

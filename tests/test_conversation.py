@@ -1,6 +1,7 @@
 """An agent's conversation: every order of verbs is refused, or gives a log that opens."""
 
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -9,14 +10,16 @@ import plain_reader
 import pytest
 from builders import Conversation as BuiltLog
 from builders import call as built_call
+from footprints import footprints
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privilege import locked_out
 
 from dsh_compact import read_session
 from dsh_compact.backends.hostile.lying import Lying
 from dsh_compact.codec import encode
 from dsh_compact.conversation import Conversation, open_conversation
-from dsh_compact.errors import OwnedLog, UsageError
+from dsh_compact.errors import LogError, OwnedLog, UnreadableLog, UsageError
 from dsh_compact.events import Failure, ToolCall, Usage
 from dsh_compact.policy import Policy
 from dsh_compact.recovery import Preserve, Retry
@@ -376,6 +379,46 @@ def test_a_session_in_the_harness_layout_bears_its_folders_name(tmp_path: Path) 
     folder.mkdir()
     begun(folder / "session.v4.jsonl").close()
     assert "mine" == records(folder / "session.v4.jsonl")[0]["id"]
+
+
+def test_where_nobody_may_look_no_conversation_is_begun(tmp_path: Path) -> None:
+    """A log that cannot be seen may be there: it is told what stands in the way, and stays."""
+    with tempfile.TemporaryDirectory() as folder:  # where everybody may come
+        Path(folder).chmod(0o755)
+        closed = Path(folder, "closed")
+        closed.mkdir()
+        begun(closed / "talk.jsonl").close()
+        before = footprints(closed)
+        with locked_out(closed), pytest.raises(UnreadableLog, match="Permission denied") as raised:
+            begun(closed / "talk.jsonl")
+        assert str(closed / "talk.jsonl") == raised.value.path
+        assert before == footprints(closed)
+
+
+def test_a_link_that_leads_nowhere_is_no_place_for_a_conversation(tmp_path: Path) -> None:
+    """As any other link: two names would be two locks. What it names is told, and can be begun."""
+    link, target = tmp_path / "link.jsonl", tmp_path / "talk.jsonl"
+    link.symlink_to(target)
+    with pytest.raises(UnreadableLog, match=f"is a symbolic link; name {target}"):
+        begun(link)
+    begun(target).close()
+    with pytest.raises(UnreadableLog, match=f"is a symbolic link; name {target}"):
+        begun(link)
+
+
+def test_a_conversation_may_begin_where_no_folder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A working directory that was removed is not named; the log is sound without it."""
+    here, path = tmp_path / "here", tmp_path / "session.v4.jsonl"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    begun(path).close()
+    assert "cwd" not in records(path)[0]
+    assert [] == problems(path)
+    with pytest.raises(LogError, match="No such file"):
+        begun(Path("session.v4.jsonl"))
 
 
 def test_a_model_has_a_name(tmp_path: Path) -> None:

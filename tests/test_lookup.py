@@ -57,6 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "helper.py").write_text('NOTE = "from beside"\n')
     (tmp_path / "broken.py").write_text("x = 1\ny = 1 / 0\n")
     (tmp_path / "unwritten.py").write_text("def (\n")
+    (tmp_path / "round.py").symlink_to("round.py")
     (tmp_path / "quits.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -149,6 +150,7 @@ def test_one_without_a_name_is_called_as_it_was_asked_for(folder: Path) -> None:
         ("standrd", r"there is no backend 'standrd'; did you mean standard\?"),
         ("mine.py", r"there is no backend 'mine.py'; name what is in the file, too: mine.py:NAME"),
         ("nowhere.py:Mine", "nowhere.py: no such file"),
+        ("round.py:Mine", "round.py: no such file"),
         ("no_such_module:Mine", "there is no module no_such_module"),
         ("mine.py:Yours", "mine.py has no Yours"),
         ("mine:nothing", "no method compact"),

@@ -7,15 +7,14 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import pytest
 from builders import Conversation, frame, line
 from footprints import footprints
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from privilege import locked_out, without_privilege
 from strategies import Torn, torn_logs
 
 from dsh_compact import frames
@@ -247,22 +246,6 @@ def test_a_folder_without_logs_is_an_error(tmp_path: Path) -> None:
         find_logs(str(tmp_path))
 
 
-NOBODY: Final = 65_534
-
-
-@contextmanager
-def without_privilege() -> Iterator[None]:
-    """As a user who owns nothing, where root runs the tests: root may look everywhere."""
-    if os.geteuid() != 0:
-        yield
-        return
-    os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-
-
 @pytest.fixture
 def closed() -> Iterator[Path]:
     """A folder with one session's folder in it, where everybody may come."""
@@ -277,10 +260,7 @@ def closed() -> Iterator[Path]:
 @pytest.mark.parametrize("mode", [0o000, 0o444], ids=["no access", "names alone"])
 def test_a_folder_that_may_not_be_looked_into_says_so(closed: Path, mode: int) -> None:
     """It holds a log for all that anybody knows, and the system's reason is told."""
-    closed.chmod(mode)
-    with without_privilege():
-        if os.access(closed, os.X_OK, effective_ids=True):
-            pytest.skip("this user may look everywhere")
+    with locked_out(closed, mode):
         for find in (find_log, find_logs):
             with pytest.raises(UnreadableLog, match="looked into: Permission denied") as raised:
                 find(str(closed))
@@ -289,10 +269,7 @@ def test_a_folder_that_may_not_be_looked_into_says_so(closed: Path, mode: int) -
 
 def test_a_closed_folder_among_others_is_told_when_it_is_read(closed: Path) -> None:
     """It stands for itself among the logs, and reading it gives the reason."""
-    closed.chmod(0o000)
-    with without_privilege():
-        if os.access(closed, os.X_OK, effective_ids=True):
-            pytest.skip("this user may look everywhere")
+    with locked_out(closed):
         assert ((str(closed),), ()) == find_logs(str(closed.parent))
 
 

@@ -175,9 +175,10 @@ def _module_of_file(path: str, spec: str) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
     from pathlib import Path
 
-    file = Path(path).resolve()
-    if not os.path.isfile(file):  # noqa: PTH113, the Path's own raises where it may not look
+    # Path's own raise where they may not look, and for links that lead round in a circle.
+    if not os.path.isfile(path):  # noqa: PTH113
         raise UsageError(f"{path}: no such file", "name an existing FILE.py:NAME")
+    file = Path(os.path.realpath(path))
     name = f"dshc_backend_{file.stem}_{hash(file):x}"
     if name in sys.modules:
         return sys.modules[name]

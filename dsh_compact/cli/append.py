@@ -224,8 +224,8 @@ def _created(path: Path, text: Words, wish: Wish) -> WritableSession:
     if wish.version not in FORMATS:
         raise UsageError(f"format {wish.version} was never released", "choose 0, 3 or 4")
     # In the harness's own layout the session's folder bears its id, and its parent the cwd.
-    session_id = path.absolute().parent.name if path.name in SESSION_FILES else _new_id()
-    cwd = str((wish.cwd or Path()).absolute())
+    session_id = _in_full(path).parent.name if path.name in SESSION_FILES else _new_id()
+    cwd = str(_in_full(wish.cwd or Path()))
     drafts = _drafts(text, wish.version, None)
     if text.given:
         _warn_of_head(str(path), drafts, wish.version)
@@ -239,6 +239,14 @@ def _created(path: Path, text: Words, wish: Wish) -> WritableSession:
         framed=wish.framed,
         drafts=drafts,
     )
+
+
+def _in_full(path: Path) -> Path:
+    try:
+        return path.absolute()
+    except FileNotFoundError:
+        gone = "the working directory is gone"
+        raise UsageError(gone, "go to a folder that is there") from None
 
 
 def _warn_of_head(path: str, drafts: list[Draft], version: int) -> None:

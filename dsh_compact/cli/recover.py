@@ -216,7 +216,7 @@ def _check(
     if keep is not None:
         copies.check_free(str(keep))
     if junit_file is not None and not os.path.isdir(junit_file.parent):  # noqa: PTH112
-        raise UsageError(f"{junit_file}: there is no such folder", "make it first")
+        raise UsageError(f"{junit_file}: its folder is not there, or is closed", "make it first")
 
 
 def _source(log: Path | None) -> Path | bytes:

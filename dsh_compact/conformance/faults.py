@@ -142,8 +142,15 @@ class Watch:
 
 def _grown(path: str) -> Callable[[], bool]:
     """Whether the file is longer than now: it tells what another process wrote, too."""
-    size_bytes = Path(path).stat().st_size
-    return lambda: Path(path).exists() and Path(path).stat().st_size > size_bytes
+    size_bytes = _size_bytes(path)
+    return lambda: _size_bytes(path) > size_bytes
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:  # it was taken away
+        return 0
 
 
 def _read(path: str, before: Reading) -> tuple[Reading | None, str]:

@@ -308,9 +308,11 @@ class Inspector:
 
     def _judge_folder(self, path: str) -> None:
         """In the harness's own folders, the session's folder bears its id."""
+        if Path(path).name not in SESSION_FILES:
+            return
         log = Path(path).absolute()
         project, named = log.parent.parent.name, log.parent.name
-        kept = log.name in SESSION_FILES and project.startswith("--") and project.endswith("--")
+        kept = project.startswith("--") and project.endswith("--")
         if kept and self._session_id not in (None, named):
             problem = f"the header names the session {self._session_id!r:.60}, the folder {named!r}"
             self._add(Damage.HEADER_ID_DIFFERS, problem, line=self._header_line, byte=0)
