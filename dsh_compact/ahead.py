@@ -61,13 +61,23 @@ class Part(Struct, frozen=True, array_like=True):
 class Ahead:
     """A second process that scans a log from `start_bytes` on; gone when the context is left."""
 
-    def __init__(self, pid: int, pipe: int, start_bytes: int) -> None:
-        """Takes over the process `pid` and the end of the pipe that it writes to."""
+    def __init__(self, pid: int, pipe: int, start_bytes: int, usual: Iterable[int]) -> None:
+        """Takes over the process `pid` and the end of the pipe that it writes to; `usual` are the
+        signals that are blocked at other times than now.
+        """
         self.start_bytes: Final = start_bytes
         self._pid = pid
         self._pipe = os.fdopen(pipe, "rb")
+        self._usual = usual
 
     def __enter__(self) -> Self:
+        import signal
+
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._usual)  # what waited is raised here
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(
@@ -76,11 +86,15 @@ class Ahead:
         fault: BaseException | None,
         where: TracebackType | None,
     ) -> None:
+        self._end()
+
+    def _end(self) -> None:
         import signal
 
+        with suppress(ProcessLookupError, ChildProcessError):  # a caller collects all children
+            os.kill(self._pid, signal.SIGKILL)  # it only reads, so it has nothing to put away
+            os.waitpid(self._pid, 0)
         self._pipe.close()
-        os.kill(self._pid, signal.SIGKILL)  # it only reads, so it has nothing to put away
-        os.waitpid(self._pid, 0)
 
     def parts(self) -> Iterator[Part]:
         """What the other process read, in order, to the log's end or to the first thing that it
@@ -90,15 +104,18 @@ class Ahead:
         while len(length := self._pipe.read(_LENGTH_BYTES)) == _LENGTH_BYTES:
             size = int.from_bytes(length)
             data = self._pipe.read(size)
-            if len(data) < size:
+            try:
+                part = decoder.decode(data)
+            except msgspec.MsgspecError:  # it died before it had said all
                 return
-            yield decoder.decode(data)
+            yield part
 
 
 def read_ahead(reader: LogReader, scanner: Scanner) -> Ahead | None:
     """A second process that goes on with what `reader` and `scanner` have begun, further behind.
 
-    None where that does not pay, is not ours to do (see `cores`), or cannot be done.
+    None where that does not pay, is not ours to do (see `cores`), or cannot be done. Enter its
+    context at once: signals wait until then, so that none comes between a process and its end.
     """
     left_bytes = reader.size_bytes - reader.end_bytes
     if left_bytes < (LARGE_FRAMES_BYTES if reader.framed else LARGE_BYTES) or not _may_fork():
@@ -110,22 +127,35 @@ def read_ahead(reader: LogReader, scanner: Scanner) -> Ahead | None:
         return None
     import signal
 
+    started = None
+    usual = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        started = _started(reader, scanner, start, usual)
+    finally:
+        if started is None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, usual)
+    return started
+
+
+def _started(
+    reader: LogReader, scanner: Scanner, start_bytes: int, usual: Iterable[int]
+) -> Ahead | None:
     try:
         ours, theirs = os.pipe()
     except OSError:
         return None
-    usual = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    parent = os.getpid()
     try:
         pid = os.fork()
-        if pid == 0:  # Ctrl-C stays blocked here: the other one obeys it, and ends us
-            _serve(reader, scanner, start, theirs)
+        if pid == 0:
+            _serve(reader, scanner, start_bytes, theirs, parent, usual)
     except OSError:
         os.close(ours)
         return None
     finally:
         os.close(theirs)
-        signal.pthread_sigmask(signal.SIG_SETMASK, usual)
-    return Ahead(pid, ours, start)
+    return Ahead(pid, ours, start_bytes, usual)
 
 
 def _may_fork() -> bool:
@@ -144,13 +174,23 @@ def _may_fork() -> bool:
 # The second process -------------------------------------------------------------------------------
 
 
-def _serve(reader: LogReader, scanner: Scanner, start_bytes: int, pipe: int) -> NoReturn:
+def _serve(
+    reader: LogReader,
+    scanner: Scanner,
+    start_bytes: int,
+    pipe: int,
+    parent: int,
+    usual: Iterable[int],
+) -> NoReturn:
     """Its whole life. It says nothing but its parts, and nobody but its pipe hears of its end."""
-    try:
+    import signal
+
+    try:  # Ctrl-C stays blocked here: the other one obeys it, and ends us
+        signal.pthread_sigmask(signal.SIG_SETMASK, {*usual, signal.SIGINT})
         _let_go_of_all_but(reader.fileno(), pipe)
         reader.end_bytes = start_bytes
         encode = msgspec.msgpack.Encoder(enc_hook=_extension).encode
-        _send(map(encode, _parts(reader, scanner)), pipe)
+        _send(map(encode, _parts(reader, scanner, parent)), pipe)
     except BaseException:  # noqa: BLE001, S110, it is told by what is missing
         pass
     finally:
@@ -165,11 +205,15 @@ def _let_go_of_all_but(*kept: int) -> None:
                 os.close(fd)
 
 
-def _parts(reader: LogReader, scanner: Scanner) -> Iterator[Part]:
-    """The parts up to the first fault; what they say of themselves is judged by the receiver."""
+def _parts(reader: LogReader, scanner: Scanner, parent: int) -> Iterator[Part]:
+    """The parts up to the first fault, or while that process lives; what they say of themselves is
+    judged by the receiver.
+    """
     version = scanner.version
     is_first = True
     for run in reader.runs():
+        if os.getppid() != parent:  # killed: the pipe would tell, but not before we have a word
+            return
         if is_first:
             is_first = False
             line = bytes(run.data[: run.data.index(b"\n")])
