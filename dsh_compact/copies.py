@@ -52,7 +52,11 @@ def _copied(source: str | os.PathLike[str] | bytes, folder: Path) -> Path:
         with open(open_quietly(path), "rb") as original, open(copy, "xb") as target:
             shutil.copyfileobj(original, target, PIECE_BYTES)
     except OSError as fault:
-        raise UnreadableLog(path, f"cannot be copied: {fault.strerror}") from fault
+        raise UnreadableLog(
+            path,
+            f"cannot be copied: {fault.strerror}",
+            remedy="check that it can be read, and that TMPDIR has room for it",
+        ) from fault
     return copy
 
 

@@ -137,6 +137,9 @@ class RuleBroken(DshcError):
 class NotAdmitted(UsageError):
     """A record that was to be appended breaks a rule: nothing was written."""
 
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy or "nothing was written: put it right, then try again")
+
 
 class LogError(DshcError):
     """The log at `path` cannot be used as it is; `line` counts from 1, `seq` names the event."""
@@ -191,9 +194,15 @@ class DamagedLog(LogError):
 class UnsupportedLog(LogError):
     """The file is no session log, or one of a format that was never released."""
 
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(path, problem, remedy="if a newer harness wrote it, look for a newer dshc")
+
 
 class UnreadableLog(LogError):
     """The system does not let us read or write the log."""
+
+    def __init__(self, path: str, problem: str, *, remedy: str = "") -> None:
+        super().__init__(path, problem, remedy=remedy or "check its name and permissions")
 
 
 class ShortOfMemory(LogError):

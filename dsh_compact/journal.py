@@ -9,6 +9,7 @@ The lock is the harness's own: a non-blocking exclusive `flock` on `session.lock
 never removed; format 0 had no such file, there the log itself is locked.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -40,6 +41,20 @@ system: the coarsest count in steps of two seconds.
 
 _TRIES: Final = 8
 """How often a lock file that was replaced under our hands is opened again."""
+
+
+_WHO_WRITES: Final = "see who writes without the lock, then try again"
+
+_NO_FILE: Final = "is no regular file: nothing is written to it"
+
+_REMEDIES: Final = {
+    errno.ENOENT: "make its folder first",
+    errno.ENOSPC: "make room on the disk",
+    errno.EDQUOT: "make room on the disk",
+    errno.EROFS: "name a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+"""What can be done about a write that the system refused, where its reason tells."""
 
 
 class Disk:
@@ -138,9 +153,7 @@ class Journal:
                 self._set_mark()
             self._disk.fsync(self._fd)
         except OSError as fault:
-            raise WriteFailed(
-                self.path, f"the torn tail cannot be cut off: {fault.strerror or fault}"
-            ) from fault
+            raise _refused(self.path, "the torn tail cannot be cut off", fault) from fault
         return kept
 
     def append(self, records: Sequence[bytes]) -> list[Place]:
@@ -246,7 +259,9 @@ class Journal:
         except OSError:
             inode = -1
         if inode != self._inode:
-            raise ForeignAppend(self.path, "the file was replaced while we had it open")
+            raise ForeignAppend(
+                self.path, "the file was replaced while we had it open", remedy=_WHO_WRITES
+            )
         if self._size != self.end_bytes or self._read_tail() != self._tail:
             raise ForeignAppend(
                 self.path,
@@ -301,7 +316,11 @@ class Journal:
         self._refusal = "somebody else wrote to the log at the same moment"
         start = self._size - len(data)
         if os.pread(self._fd, len(data), start) != data:
-            raise ForeignAppend(self.path, f"{self._refusal}: our records stand among theirs")
+            raise ForeignAppend(
+                self.path,
+                f"{self._refusal}: our records stand among theirs",
+                remedy=f'run "dshc verify {self.path}"',
+            )
         self._disk.truncate(self._fd, start)
         self._disk.fsync(self._fd)
         raise ForeignAppend(self.path, f"{self._refusal}: nothing was added", remedy=_WHO_WRITES)
@@ -309,9 +328,6 @@ class Journal:
 
 def _marks(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-_WHO_WRITES: Final = "see who writes without the lock, then try again"
 
 
 def free_name(path: str) -> str:
@@ -349,7 +365,13 @@ def write_new_file(
             disk.unlink(path)
             raise
     except OSError as fault:
-        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+        raise _refused(path, "cannot be written", fault) from fault
+
+
+def _refused(path: str, problem: str, fault: OSError) -> WriteFailed:
+    """What the system refused, in its words, and what can be done about it."""
+    remedy = _REMEDIES.get(fault.errno or 0, "see to the disk, and to who may write there")
+    return WriteFailed(path, f"{problem}: {fault.strerror or fault}", remedy=remedy)
 
 
 def _taken(path: str) -> LogError:
@@ -392,7 +414,7 @@ def replace_file(source: str, target: str, *, disk: Disk | None = None) -> None:
         disk.rename(source, target)
         flush_folder(target, disk)
     except OSError as fault:
-        raise WriteFailed(target, f"cannot be replaced: {fault.strerror or fault}") from fault
+        raise _refused(target, "cannot be replaced", fault) from fault
 
 
 def pour(path: str, data: bytes) -> None:
@@ -404,7 +426,7 @@ def pour(path: str, data: bytes) -> None:
         finally:
             os.close(fd)
     except OSError as fault:
-        raise WriteFailed(path, f"cannot be written: {fault.strerror or fault}") from fault
+        raise _refused(path, "cannot be written", fault) from fault
 
 
 def flush_folder(path: str, disk: Disk) -> None:
@@ -455,7 +477,7 @@ def refuse_special_file(path: str) -> None:
     if stat.S_ISLNK(mode):
         raise _link(path)
     if not stat.S_ISREG(mode):
-        raise UnreadableLog(path, "is no regular file: nothing is written to it")
+        raise UnreadableLog(path, _NO_FILE, remedy="name a file")
 
 
 def _link(path: str) -> UnreadableLog:
@@ -477,7 +499,7 @@ def _open_for_writing(path: str) -> int:
         raise UnreadableLog(path, f"cannot be opened for writing: {fault.strerror}") from fault
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise UnreadableLog(path, "is no regular file: nothing is written to it")
+        raise UnreadableLog(path, _NO_FILE, remedy="name a file")
     return fd
 
 
@@ -499,7 +521,11 @@ def _locked_file(path: str) -> int:
             raise UnreadableLog(lock_path, f"cannot be opened: {fault.strerror}") from fault
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise UnreadableLog(lock_path, "is no regular file, so it cannot lock the log")
+                raise UnreadableLog(
+                    lock_path,
+                    "is no regular file, so it cannot lock the log",
+                    remedy="move it away",
+                )
             _lock(fd, path, lock_path)
             if os.path.samestat(os.fstat(fd), os.stat(lock_path)):
                 return fd
@@ -543,6 +569,6 @@ def flush_file(path: str) -> None:
     try:
         os.fsync(fd)
     except OSError as fault:
-        raise WriteFailed(path, f"cannot be flushed: {fault.strerror}") from fault
+        raise _refused(path, "cannot be flushed", fault) from fault
     finally:
         os.close(fd)

@@ -227,7 +227,9 @@ def _reason_of(ran: Ran, *, has_moved: bool) -> str:
 def _error_of(backend: Backend, ran: Ran, timeout_seconds: float) -> BaseException | None:
     if ran.timed_out:
         return BackendFailed(
-            backend.name, f"it did not return within {timeout_seconds:g} seconds: it was left alone"
+            backend.name,
+            f"it did not return within {timeout_seconds:g} seconds: it was left alone",
+            "if it was at work, give it more time",
         )
     return ran.error
 

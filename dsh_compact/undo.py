@@ -194,7 +194,11 @@ def _chosen(finder: _Finder, generation: int | None, session: Session) -> tuple[
         chosen = [one for one in found if one.generation > generation]
     if not chosen:
         since = "" if generation is None else f" behind generation {generation}"
-        raise NothingToUndo(session.path, f"there is no compaction{since}: nothing was written")
+        raise NothingToUndo(
+            session.path,
+            f"there is no compaction{since}: nothing was written",
+            remedy=f'"dshc history {session.path}" shows what there is',
+        )
     return tuple(reversed(chosen))
 
 

@@ -41,6 +41,9 @@ PRUNED_AT_ONCE: Final = 64
 
 EMPTY_TEXT: Final = Text(text="")
 
+_AGAIN: Final = "try again while nobody else writes"
+_OTHER_SUMMARIZER: Final = "ask for a short one by the instructions, or ask another summarizer"
+
 _FRAME_MARKS: Final = re.compile(r"</?compacted-summary>")
 """A summary that contained its own frame's marks could be mistaken for its end."""
 
@@ -298,11 +301,17 @@ class Workbench:
     def _admitted_price(self, span: Span) -> int:
         """What the span costs, by our own count; raises where it may not be replaced."""
         if self._bracket is not None:
-            raise BackendFailed(self._backend, "a compaction is under way in this very session")
+            raise BackendFailed(
+                self._backend, "a compaction is under way in this very session", "let it end first"
+            )
         items = self.session.items()
         objection = planning.objection(items, span.seqs)
         if objection:
-            raise BackendFailed(self._backend, f"{objection}: nothing was replaced")
+            raise BackendFailed(
+                self._backend,
+                f"{objection}: nothing was replaced",
+                "take the one that choose() gives",
+            )
         leaving = set(span.seqs)
         return sum(one.tokens for one in items if one.seq in leaving)
 
@@ -352,7 +361,9 @@ class Workbench:
         with self._gate:
             if self._revoked:
                 raise BackendFailed(
-                    self._backend, "its time is over: nothing more is written for it"
+                    self._backend,
+                    "its time is over: nothing more is written for it",
+                    "return at once",
                 )
             return self.session.append(drafts)
 
@@ -399,12 +410,14 @@ class Workbench:
             raise BackendFailed(
                 self._backend,
                 "the span changed while its summary was written: nothing was replaced",
+                _AGAIN,
             )
         if not self._is_open(bracket):
             raise BackendFailed(
                 self._backend,
                 "the compaction's bracket or turn was closed while its summary was written: nothing"
                 " was replaced",
+                _AGAIN,
             )
 
     def _is_open(self, bracket: "_Bracket") -> bool:
@@ -422,13 +435,15 @@ class Workbench:
         if isinstance(written, Summary):
             return written
         found = type(written).__name__
-        raise BackendFailed(self._backend, f"what it wrote is no Summary: it is of type {found}")
+        raise BackendFailed(
+            self._backend, f"what it wrote is no Summary: it is of type {found}", "give a Summary"
+        )
 
     def _checked_content(self, summary: Summary, price: int) -> tuple[Block, ...]:
         """The checkpoint's content; raises where it is empty or not smaller than `price` tokens."""
         text = _FRAME_MARKS.sub("", summary.text).strip()
         if not text:
-            raise BackendFailed(self._backend, "the summary is empty")
+            raise BackendFailed(self._backend, "the summary is empty", _OTHER_SUMMARIZER)
         content = encode.checkpoint_blocks(PREAMBLE, (Text(text=text),))
         framed = tokens.price_message(Message(role="user", content=content))
         if framed >= price:
@@ -436,6 +451,7 @@ class Workbench:
                 self._backend,
                 f"the summary is not smaller than what it replaces ({framed} tokens with its frame"
                 f" against {price})",
+                _OTHER_SUMMARIZER,
             )
         return content
 

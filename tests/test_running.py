@@ -96,7 +96,8 @@ def test_what_is_no_summary_is_refused(run: Any, session: WritableSession) -> No
 
     error = run(Does(write_text), bench_on(session), 5).error
     assert re.fullmatch(
-        r"backend \w+: what it wrote is no Summary: it is of type str", words_of(error)
+        r"backend \w+: what it wrote is no Summary: it is of type str; give a Summary",
+        words_of(error),
     )
 
 
@@ -188,7 +189,8 @@ def test_a_process_that_ends_is_an_error(
 ) -> None:
     """Exit or kill: the error tells the status, and we go on."""
     found = run_isolated(Does(ends), bench_on(session), LONG_SECONDS)
-    assert f"backend does: its process ended with status {status}" == str(found.error)
+    told = f"its process ended with status {status}; look at what it wrote to standard error"
+    assert f"backend does: {told}" == str(found.error)
 
 
 def test_who_asks_for_isolation_is_given_it(session: WritableSession) -> None:

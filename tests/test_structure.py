@@ -70,6 +70,20 @@ SPEAKERS: Final = {
 """Modules that may touch the process's streams, each with its reason."""
 
 
+REMEDY_AT: Final = {"UsageError": 1, "BackendFailed": 2, "Bloated": 2, "ConfigWrong": 3}
+"""The place of the remedy among the arguments of an error that has none of its own."""
+
+REMEDY_NAMED: Final = {"LogError", "ForeignAppend", "NothingToUndo", "WriteFailed"}
+"""The same for those that want it by its name."""
+
+TELLING: Final = {
+    "backends/lookup.py": "what a backend raised while it was made, and in which line of its own",
+    "codec/given.py": "which event, and what is wrong with it: `append` says what to do",
+    "config.py": "which key, in which file, and what must stand there",
+}
+"""Modules in which an error may end with the fault, since that says what to do."""
+
+
 @cache
 def trees() -> tuple[tuple[str, ast.Module], ...]:
     """Each module's path in the package, and its syntax tree."""
@@ -391,6 +405,39 @@ def code_lines(text: str) -> int:
 def test_prose_counts_as_no_code() -> None:
     """The limit is on code, so that nobody saves on a reason."""
     assert 2 == code_lines('"""Says\nwhat."""\n\n# why\nx = """a"""\n\nprint(x)\n')
+
+
+# Errors -------------------------------------------------------------------------------------------
+
+
+def silent(tree: ast.Module) -> list[str]:
+    """The errors that are made without a word of what to do next."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            name, named = node.func.id, any(word.arg == "remedy" for word in node.keywords)
+            if not named and (name in REMEDY_NAMED or len(node.args) <= REMEDY_AT.get(name, -1)):
+                found.append(ast.unparse(node))
+    return found
+
+
+def test_every_error_says_what_to_do() -> None:
+    """Where, what and what to do next: the last is not left out, or the fault says it."""
+    found = {(name, error) for name, tree in trees() for error in silent(tree)}
+    assert set() == {(name, error) for name, error in found if not excused(name, TELLING)}
+    assert set() == unexcused({name for name, _ in found}, TELLING)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ['UsageError("no")', 'BackendFailed(name, "no")', 'LogError(path, "no", line=7)'],
+)
+def test_every_error_without_a_remedy_is_seen(code: str) -> None:
+    """And one with it is not taken for one without."""
+    assert 1 == len(silent(ast.parse(code)))
+    assert [] == silent(
+        ast.parse(code.replace('")', '", remedy="go")').replace("7)", "7, remedy=1)"))
+    )
 
 
 def test_every_command_has_a_row() -> None:

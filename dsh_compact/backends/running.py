@@ -209,7 +209,10 @@ def _ran(backend: Backend, answer: bytes | None, status: int) -> Ran:
     try:
         report = msgspec.json.decode(answer, type=_Report)
     except msgspec.DecodeError:
-        return Ran(error=BackendFailed(backend.name, f"its process ended with status {status}"))
+        ended = f"its process ended with status {status}"
+        return Ran(
+            error=BackendFailed(backend.name, ended, "look at what it wrote to standard error")
+        )
     if report.error is not None:
         family = Bloated if report.is_bloated else BackendFailed
         return Ran(error=family(backend.name, report.error))

@@ -164,20 +164,29 @@ def _prompt(asked: str | None, version: int, *, is_empty: bool) -> str | None:
     """The system prompt to begin with; None where the surface has its beginning already."""
     if version == 0:
         if asked is not None:
-            raise UsageError("format 0 keeps the system prompt in its request header")
+            raise UsageError(
+                "format 0 keeps the system prompt in its request header", "leave --system out"
+            )
         return None
     if is_empty:
         return asked or ""
     if asked is not None:
-        raise UsageError("the conversation has begun already, so --system comes too late")
+        raise UsageError(
+            "the conversation has begun already, so --system comes too late", "leave it out"
+        )
     return None
+
+
+_PUT_RIGHT: Final = "nothing was written: put that line right"
 
 
 def _draft(number: int, line: bytes, version: int) -> Draft:
     try:
         return draft_from_json(line, version, _new_id)
     except UsageError as fault:
-        raise UsageError(f"line {number} of stdin: {fault.problem}", fault.remedy) from None
+        raise UsageError(
+            f"line {number} of stdin: {fault.problem}", fault.remedy or _PUT_RIGHT
+        ) from None
 
 
 def _usual_speaker(session: WritableSession | None) -> Speaker:

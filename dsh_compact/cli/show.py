@@ -147,7 +147,7 @@ def _print(session: Session, messages: Messages, look: report.Look) -> None:
 
 def _diff(path: Path, ends: tuple[int, int], *, full: bool, strict: bool, json: bool) -> int:
     if min(ends) < 0:
-        raise UsageError("a generation is not below 0")
+        raise UsageError("a generation is not below 0", "the first is 0")
     session, old, new = read_generations(path, *ends, strict=strict)
     with session:
         _notify(session)

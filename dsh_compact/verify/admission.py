@@ -43,7 +43,7 @@ def _judge(path: str, inspector: Inspector, batch: Batch) -> None:
         one for one in inspector.report(path).findings if one.line is not None and one.line > before
     ]
     if found:
-        raise NotAdmitted(f"{path}: {_sentence(found[0], before)}", "nothing was written")
+        raise NotAdmitted(f"{path}: {_sentence(found[0], before)}")
 
 
 def _sentence(finding: Finding, before: int) -> str:
