@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dsh_compact.backends import Backend, Claim
 from dsh_compact.backends.running import Ran, Runner, run_here, stays_here
@@ -22,7 +22,7 @@ from dsh_compact.planning import Item
 from dsh_compact.policy import Budgets, Policy, budgets
 from dsh_compact.session import Session, WritableSession
 from dsh_compact.trial import TrialSession
-from dsh_compact.workbench import Replaced, Workbench
+from dsh_compact.workbench import Advice, Replaced, Workbench
 
 DEFAULT_TIMEOUT_SECONDS: Final = 600.0
 """How long a backend may take: a model's summary takes minutes, a hung one for ever."""
@@ -47,8 +47,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """What one run of the path did, by the ledger.
 
     `acted` says whether the generation moved on disk, `reason` why nothing (more) was done, `error`
-    what failed. `claim` is what the backend said of itself. `before` and `after` are None only
-    where the log could not be measured, which is then the error.
+    what failed; `advice` is what may help where nothing went, or too little. `claim` is what the
+    backend said of itself. `before` and `after` are None only where the log could not be measured,
+    which is then the error.
     """
 
     acted: bool
@@ -60,6 +61,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     pruned: tuple[Replaced, ...] = ()
     claim: Claim | None = None
     error: BaseException | None = None
+    advice: Advice | None = None
     notices: tuple[str, ...] = ()
 
     @property
@@ -150,7 +152,8 @@ def _run(
     before = _size(session, pressure)
     reason = _reason_not_to(before.tokens, allowed, wishes)
     if reason:
-        return Outcome(acted=False, reason=reason, before=before, after=before, budgets=allowed)
+        advice = Advice.FORCE if reason == BELOW else None
+        return _idle(reason, before, allowed, advice)
     bench = Workbench(
         session,
         policy=policy,
@@ -166,7 +169,7 @@ def _run(
     )
     idle = bench.why_idle()
     if idle:
-        return Outcome(acted=False, reason=idle, before=before, after=before, budgets=allowed)
+        return _idle(idle, before, allowed, bench.advice())
     here = stays_here(wishes.run, backend)
     evidence = _Evidence(session, writes_here=here) if is_real else None
     ran = wishes.run(backend, bench, wishes.timeout_seconds)
@@ -177,7 +180,7 @@ def _run(
         after = _size(session, session.pressure())
     except DshcError as fault:
         error, after = fault, before
-    return Outcome(
+    done = Outcome(
         acted=after.generation > before.generation,
         reason=_reason_of(ran, has_moved=after.generation > before.generation),
         before=before,
@@ -188,6 +191,15 @@ def _run(
         claim=ran.claim,
         error=error,
         notices=tuple(bench.notices),
+    )
+    is_enough = error is not None or (done.acted and not done.is_over)
+    return done if is_enough else structs.replace(done, advice=bench.advice())
+
+
+def _idle(reason: str, before: Size, allowed: Budgets | None, advice: Advice | None) -> Outcome:
+    """Nothing is tried, for that reason."""
+    return Outcome(
+        acted=False, reason=reason, before=before, after=before, budgets=allowed, advice=advice
     )
 
 

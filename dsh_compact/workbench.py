@@ -9,6 +9,7 @@ stays as evidence. Nothing here decides whether to compact, and nothing believes
 
 import re
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from threading import Lock
 from typing import Final
 from uuid import uuid4
@@ -66,6 +67,15 @@ class Replaced(Struct, frozen=True, kw_only=True):
     shadowed_seqs: tuple[int, ...]
     tokens_before: int
     tokens_after: int
+
+
+class Advice(StrEnum):
+    """What may help where nothing went, or too little."""
+
+    FORCE = "force"  # only the threshold, or an attempt that failed, stands in the way
+    SHORTER_TAIL = "shorter-tail"  # what could go belongs to the tail that is kept
+    AGAIN = "again"  # something could go that the backend left
+    LOOK = "look"  # nothing could
 
 
 class Workbench:
@@ -153,12 +163,22 @@ class Workbench:
         found = self.choose()
         return found.reason if isinstance(found, NoSpan) else ""
 
-    def _choose(self, retain_tokens: int) -> Span | NoSpan:
+    def advice(self) -> Advice:
+        """What may help where this attempt cannot do enough, or did not."""
+        found = self.choose()
+        if not isinstance(found, NoSpan):
+            return Advice.AGAIN
+        if found.was_tried:
+            return Advice.FORCE
+        shortest = self._choose(0, keep_last=1)
+        return Advice.LOOK if isinstance(shortest, NoSpan) else Advice.SHORTER_TAIL
+
+    def _choose(self, retain_tokens: int, *, keep_last: int | None = None) -> Span | NoSpan:
         return planning.choose(
             self.session.items(),
             retain_tokens=retain_tokens,
             framing_tokens=FRAMING_TOKENS,
-            keep_last=self.keep_last,
+            keep_last=self.keep_last if keep_last is None else keep_last,
             stale_seqs=self._tried_in_vain(),
             insist=self._insist,
         )

@@ -206,7 +206,8 @@ def test_below_the_threshold_nothing_is_done(tmp_path: Path) -> None:
     ran = dshc("compact", log, "--json")
     assert (0, False, old) == (ran.code, ran.json["acted"], log.read_bytes())
     assert ran.json["tokens_before"] == ran.json["tokens_after"]
-    assert "below the threshold" in dshc("compact", log).out
+    told = dshc("compact", log).out
+    assert 'the conversation is below the threshold; "--force" acts all the same\n' in told
 
 
 @pytest.mark.parametrize("force", [["--force"], []], ids=["forced", "over the threshold"])
@@ -217,6 +218,31 @@ def test_where_nothing_can_go_that_is_a_finding(force: list[str], tmp_path: Path
     ran = dshc("compact", log, *force, "--json")
     assert (1, False, old) == (ran.code, ran.json["acted"], log.read_bytes())
     assert "belongs to the tail" in ran.json["reason"]
+    assert f'"dshc measure {log}" shows what fills the window' == ran.json["remedy"]
+
+
+def test_a_tail_that_leaves_nothing_can_be_kept_shorter(log: Path) -> None:
+    """Where something could go if less were kept, the option that says so is named, and helps."""
+    told = dshc("compact", log, "--force", "--retain-tokens", "7000", "--window", "20000")
+    reason = "everything behind the head belongs to the tail that is kept raw"
+    assert (1, True) == (told.code, f'{reason}; more can go with "--keep-last 1"\n' in told.out)
+    assert 0 == dshc("compact", log, "--force", "--keep-last", "1", "--window", "20000").code
+
+
+def test_what_stays_over_its_threshold_is_told_what_helps(logs: Path) -> None:
+    """Something went, and not enough: what more can go, and how."""
+    log = logs / "v4-stuck.jsonl"
+    done = dshc("compact", log, "--retain-tokens", "3000", "--window", "5000")
+    assert 0 == done.code
+    told = 'still over the threshold of 4,000 tokens; more can go with "--keep-last 1".'
+    assert told in done.out
+    assert dshc("compact", log, "--keep-last", "1", "--window", "5000", "--json").json["acted"]
+
+
+def test_a_backend_that_does_nothing_can_be_changed(log: Path) -> None:
+    """What it left could go: another one may take it."""
+    done = dshc("compact", log, "--backend", "lying", "--json")
+    assert (1, 'try another "--backend"') == (done.code, done.json["remedy"])
 
 
 def test_a_failed_attempt_is_repeated_only_by_force(log: Path) -> None:
@@ -227,6 +253,7 @@ def test_a_failed_attempt_is_repeated_only_by_force(log: Path) -> None:
     ran = dshc("compact", log, "--backend", backend, "--json")
     assert (1, size) == (ran.code, log.stat().st_size)
     assert "has failed" in ran.json["reason"]
+    assert '"--force" acts all the same' == ran.json["remedy"]
     assert 5 == dshc("compact", log, "--force", "--backend", backend).code
 
 

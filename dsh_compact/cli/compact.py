@@ -229,6 +229,7 @@ def _json(
         "backend": backend,
         "acted": outcome.acted and not is_plan,
         "reason": outcome.reason,
+        "remedy": report.remedy(session.path, outcome) or None,
         "error": None if outcome.error is None else words_of(outcome.error),
         "generation_before": before.generation,
         "generation_after": then.generation,

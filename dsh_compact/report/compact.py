@@ -6,7 +6,7 @@ alike.
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, assert_never
 
 from msgspec import Struct
 
@@ -15,6 +15,7 @@ from dsh_compact.planning import Item
 from dsh_compact.pressure import Outcome, Size
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import Style, safe, styled
+from dsh_compact.workbench import Advice
 
 if TYPE_CHECKING:
     from dsh_compact.summarizers.facts import FactsReport
@@ -89,9 +90,9 @@ def text(
     before, after = outcome.before, outcome.after
     assert before is not None
     assert after is not None
-    lines = [styled(_verdict(outcome, is_plan=is_plan), "bold", color=color)]
+    lines = [styled(_verdict(log, outcome, is_plan=is_plan), "bold", color=color)]
     if outcome.reason and not outcome.acted:
-        lines.append(safe(outcome.reason, LONGEST_REASON))
+        lines.append(_and(safe(outcome.reason, LONGEST_REASON), remedy(log, outcome)))
     blocks = ["\n".join([safe(log), *lines])]
     if after.generation > before.generation:
         blocks += [
@@ -103,6 +104,27 @@ def text(
     return "\n\n".join(blocks)
 
 
+def remedy(log: str, outcome: Outcome) -> str:
+    """What to do where nothing went, or too little, by the command's own options; else empty."""
+    match outcome.advice:
+        case None:
+            return ""
+        case Advice.FORCE:
+            return '"--force" acts all the same'
+        case Advice.SHORTER_TAIL:
+            return 'more can go with "--keep-last 1"'
+        case Advice.AGAIN:
+            return "more can go: run it again" if outcome.acted else 'try another "--backend"'
+        case Advice.LOOK:
+            return f'"dshc measure {safe(log)}" shows what fills the window'
+        case _:
+            assert_never(outcome.advice)
+
+
+def _and(problem: str, remedy: str) -> str:
+    return f"{problem}; {remedy}" if remedy else problem
+
+
 def resume_call(header: SessionHeader) -> str:
     """How a program goes on with the session: the harness's own call."""
     import json
@@ -110,7 +132,7 @@ def resume_call(header: SessionHeader) -> str:
     return f"harness.resume_session({json.dumps(header.id)})"
 
 
-def _verdict(outcome: Outcome, *, is_plan: bool) -> str:
+def _verdict(log: str, outcome: Outcome, *, is_plan: bool) -> str:
     if not outcome.acted:
         return "Nothing would be done." if is_plan else "Nothing was done."
     fates = [fate for fate, _ in _fated(outcome)]
@@ -119,7 +141,7 @@ def _verdict(outcome: Outcome, *, is_plan: bool) -> str:
         for fate in ("pruned", "folded")
         if fate in fates
     ]
-    return f"{' and '.join(done)}{_standing(outcome)}."
+    return _and(" and ".join(done) + _standing(outcome), remedy(log, outcome)) + "."
 
 
 def _standing(outcome: Outcome) -> str:
