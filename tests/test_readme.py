@@ -39,6 +39,17 @@ def test_a_console_block_shows_what_really_happens(console: readme.Console, logs
     assert not any(command.startswith(("export ", "cd ")) for command, _ in console.steps)
 
 
+def test_what_is_left_of_the_stuck_session_is_what_the_prose_says(logs: Path) -> None:
+    """The pressure behind a compaction is no count: the text tells both, and why they differ."""
+    log = logs / "v4-stuck.jsonl"
+    assert 0 == dshc("compact", log).code
+    left = dshc("measure", log, "--tokenizer", "o200k_base", "--json").json
+    estimated = left["surface"]["tokens"] + left["header_tokens"]
+    counted = left["tokenizer"]["surface_tokens"] + left["tokenizer"]["header_tokens"]
+    assert f"it is {estimated} tokens by the estimate, {counted} by\n" in PROSE
+    assert left["total_tokens"] > counted
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of the folder, by name."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
