@@ -53,6 +53,7 @@ from dsh_compact.reader import STANDARD_INPUT, LogReader, Run, find_log
 from dsh_compact.surface import Node, Surface
 from dsh_compact.turns import WANTED as TURNS_WANTED
 from dsh_compact.turns import Turns
+from dsh_compact.words import counted
 
 if TYPE_CHECKING:  # what only writing needs is imported where it is used: reading starts faster
     from threading import Thread
@@ -363,10 +364,10 @@ class Session:
     def _note_torn_tail(self) -> None:
         torn = self._reader.torn
         if torn is not None:
-            what = "frame" if torn.is_frame else "line"
+            what, size = "frame" if torn.is_frame else "line", counted(torn.size_bytes, "byte")
             self.notices.append(
-                f"{self.path}: the last {what} is torn ({torn.size_bytes} bytes behind byte"
-                f" {torn.start_bytes}): read up to the last whole record"
+                f"{self.path}: the last {what} is torn ({size} behind byte {torn.start_bytes}):"
+                " read up to the last whole record"
             )
 
     def _damaged(self, fault: RuleBroken) -> LogError:

@@ -39,6 +39,7 @@ from dsh_compact.tokenizers import Tokenizer
 from dsh_compact.tokenizers.conversation import header_pieces, pieces
 from dsh_compact.tokenizers.framing import count_request
 from dsh_compact.wall import Answer, Wall
+from dsh_compact.words import counted
 from dsh_compact.workbench import Workbench
 
 PROMPT: Final = "Please go on."
@@ -186,7 +187,7 @@ class Word:
         if normalise(failure).code is not Code.CONTEXT_WINDOW_EXCEEDED:
             return "the failure is no overflow of the context window"
         if self._most_failures is not None and self._failures >= self._most_failures:
-            return f"the breaker opened: {self._failures} requests were refused"
+            return f"the breaker opened after {counted(self._failures, 'refused request')}"
         return ""
 
     def on_reply(self, session: WritableSession) -> None:

@@ -23,8 +23,9 @@ def main(path: str) -> int:
         print(f"window {measured.window_tokens:,}, told by: {measured.window_source}")
         print("pack it" if measured.over_threshold else "there is room")
     for row in history.replacements:
-        folded = len(row.shadowed_seqs)
-        print(f"generation {row.generation}: a {row.kind} took the place of {folded} message(s)")
+        gone = len(row.shadowed_seqs)
+        folded = "1 message" if gone == 1 else f"{gone:,} messages"
+        print(f"generation {row.generation}: a {row.kind} took the place of {folded}")
     return 0
 
 

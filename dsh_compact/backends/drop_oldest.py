@@ -5,9 +5,10 @@ from typing import Final
 from dsh_compact.backends import Claim
 from dsh_compact.planning import NoSpan
 from dsh_compact.summarizers import Summary
+from dsh_compact.words import counted
 from dsh_compact.workbench import Workbench
 
-NOTE: Final = "The first {count} messages of this conversation were dropped to make room."
+NOTE: Final = "Dropped from the beginning of this conversation to make room: {}."
 
 
 class DropOldest:
@@ -20,6 +21,6 @@ class DropOldest:
         span = bench.choose()
         if isinstance(span, NoSpan):
             return Claim(acted=False, note=span.reason)
-        text = NOTE.format(count=len(span.seqs))
+        text = NOTE.format(counted(len(span.seqs), "message"))
         bench.replace(span, lambda: Summary(text=text, provider="dsh-compact", model=self.name))
-        return Claim(acted=True, note=f"dropped {len(span.seqs)} messages")
+        return Claim(acted=True, note=f"dropped {counted(len(span.seqs), 'message')}")

@@ -9,6 +9,7 @@ from dsh_compact import tokenizers
 from dsh_compact.cli import io, options, wall_options
 from dsh_compact.errors import UsageError
 from dsh_compact.wall import in_words_of
+from dsh_compact.words import counted
 
 if TYPE_CHECKING:
     from dsh_compact.wall.server import Arrived
@@ -53,7 +54,7 @@ def command(
         _announce(server, json=json)
         server.serve()
     except KeyboardInterrupt:
-        io.notice(f"served {server.served:,} requests")
+        io.notice(f"served {counted(server.served, 'request')}")
     finally:
         server.close()
     return 0

@@ -15,6 +15,7 @@ from dsh_compact.planning import Item
 from dsh_compact.pressure import Outcome, Size
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import Style, safe, styled
+from dsh_compact.words import counted
 from dsh_compact.workbench import Advice
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def _verdict(log: str, outcome: Outcome, *, is_plan: bool) -> str:
         return "Nothing would be done." if is_plan else "Nothing was done."
     fates = [fate for fate, _ in _fated(outcome)]
     done = [
-        f"{fates.count(fate):,} of {len(fates):,} messages {'would be ' if is_plan else ''}{fate}"
+        f"{fates.count(fate):,} of {counted(len(fates), 'message')}"
+        f" {'would be ' if is_plan else ''}{fate}"
         for fate in ("pruned", "folded")
         if fate in fates
     ]

@@ -15,6 +15,7 @@ from dsh_compact.report.junit import Case as JunitCase
 from dsh_compact.report.junit import junit
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import Style, clip, safe, styled
+from dsh_compact.words import counted
 
 MOST_TOLD: Final = 3
 """Cases of one broken rule that are told; a rule that is broken once is broken everywhere."""
@@ -39,11 +40,10 @@ def text(card: Scorecard, *, width: int | None = None, color: bool = False) -> s
     """The verdict, the table, and what was broken."""
     broken = [rule for rule in Rule if _where(card, rule)]
     style: Style = "red" if broken else "green"
-    verdict = f"{_count(len(broken), 'rule', 'rules')} broken" if broken else "no rule broken"
-    title = (
-        f"{safe(card.backend)}: {len(card.cases):,} cases, {styled(verdict, style, color=color)}"
-    )
-    rows = [_row(session, list(cases)) for session, cases in groupby(card.cases, _session_of)]
+    verdict = f"{counted(len(broken), 'rule')} broken" if broken else "no rule broken"
+    cases = counted(len(card.cases), "case")
+    title = f"{safe(card.backend)}: {cases}, {styled(verdict, style, color=color)}"
+    rows = [_row(session, list(group)) for session, group in groupby(card.cases, _session_of)]
     blocks = [title, table(_COLUMNS, rows, width=width, color=color)]
     for rule in broken:
         lines = list(_told(card, rule))
@@ -98,8 +98,4 @@ def _told(card: Scorecard, rule: Rule) -> Iterator[str]:
         yield f"  {safe(case.session)}, {case.fault}: {safe(detail, LONGEST_DETAIL)}"
     left = len(found) - MOST_TOLD
     if left > 0:
-        yield f"  … and {_count(left, 'more case', 'more cases')}"
-
-
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
+        yield f"  … and {counted(left, 'more case')}"

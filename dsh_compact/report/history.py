@@ -17,6 +17,7 @@ from dsh_compact.history import (
 )
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import clip, safe, styled
+from dsh_compact.words import counted
 
 LONGEST_TEXT: Final = 300
 """Characters of an error or a refusal that are looked at: the log has the rest."""
@@ -108,12 +109,12 @@ def _unfinished(bracket: Unfinished) -> str:
 def _totals(totals: Totals) -> str:
     counts = (
         (totals.summaries, "summary", "summaries"),
-        (totals.prunes, "prune", "prunes"),
-        (totals.others, "other replacement", "other replacements"),
-        (totals.failed_attempts, "failed attempt", "failed attempts"),
-        (totals.refusals, "refusal", "refusals"),
+        (totals.prunes, "prune", ""),
+        (totals.others, "other replacement", ""),
+        (totals.failed_attempts, "failed attempt", ""),
+        (totals.refusals, "refusal", ""),
     )
-    parts = [f"{count:,} {one if count == 1 else some}" for count, one, some in counts if count]
+    parts = [counted(count, one, some) for count, one, some in counts if count]
     if totals.refusals:
         parts[-1] += f", {totals.recovered:,} answered"
     if not parts:
@@ -121,7 +122,7 @@ def _totals(totals: Totals) -> str:
     if totals.nodes_shadowed:
         parts.append(
             f"{totals.tokens_before:,} → {totals.tokens_after:,} tokens, estimated"
-            f" ({totals.nodes_shadowed:,} messages folded)"
+            f" ({counted(totals.nodes_shadowed, 'message')} folded)"
         )
     return " · ".join(parts)
 

@@ -14,6 +14,7 @@ from dsh_compact.measurement import Measurement, WindowSource
 from dsh_compact.meter import BaselineKind
 from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import Style, clip, end_of, fold, safe, styled
+from dsh_compact.words import counted
 
 PLAIN_WIDTH: Final = 80
 LABEL_CELLS: Final = 11
@@ -85,7 +86,7 @@ def text(measured: Measurement, *, width: int | None = None, color: bool = False
 
 
 def _title(measured: Measurement, width: int | None) -> list[str]:
-    words = [f"format {measured.format}", f"{measured.events:,} events"]
+    words = [f"format {measured.format}", counted(measured.events, "event")]
     words.append(f"generation {measured.generation}")
     if measured.model is not None:
         words.append(_cut(safe(model_of(measured), LONGEST_NAME), width and width - 2))
@@ -176,9 +177,9 @@ def _facts(measured: Measurement) -> list[str]:
     if measured.delta_tokens:
         change = "added" if measured.delta_tokens > 0 else "gone"
         lines.append(f"since then {measured.delta_tokens:+,}, estimated: {change} on the surface")
-    nodes = measured.surface.nodes
+    messages = counted(measured.surface.nodes, "message")
     lines.append(
-        f"surface    {measured.surface.tokens:,} in {nodes:,} message{'' if nodes == 1 else 's'},"
+        f"surface    {measured.surface.tokens:,} in {messages},"
         f" estimated; header {measured.header_tokens:,}, estimated"
     )
     if exact := measured.tokenizer:

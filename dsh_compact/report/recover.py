@@ -17,6 +17,7 @@ from dsh_compact.recovery import Attempt, Round, Verdict
 from dsh_compact.report.table import Column, Styled, table
 from dsh_compact.report.terminal import Style, clip, safe, styled
 from dsh_compact.simulate import Decided, Rehearsed, Sent
+from dsh_compact.words import counted
 
 BUILT_IN: Final = "the built-in session"
 
@@ -100,7 +101,7 @@ def usd(tokens: int, price_usd: float) -> float:
 def _setting(scene: Scene, *, is_alone: bool, color: bool) -> Iterator[str]:
     done = scene.rehearsed
     where = "on a copy" if scene.is_copy else "in place"
-    facts = [f"{scene.label}, {where}", f"{scene.nodes:,} messages", done.backend]
+    facts = [f"{scene.label}, {where}", counted(scene.nodes, "message"), done.backend]
     facts += [done.discipline] if is_alone else []
     yield styled(safe(" · ".join(facts)), "bold", color=color)
     estimate = f"the session estimates {done.estimated_tokens:,} tokens"
@@ -108,8 +109,8 @@ def _setting(scene: Scene, *, is_alone: bool, color: bool) -> Iterator[str]:
         side = "below" if done.estimated_tokens < scene.threshold_tokens else "over"
         estimate += f", {side} its threshold of {scene.threshold_tokens:,}"
     yield estimate
-    counted = f"the provider counts {done.requests[0].tokens:,} by {scene.tokenizer}"
-    yield f"{counted}, and its wall stands at {done.limit_tokens:,}"
+    provider = f"the provider counts {done.requests[0].tokens:,} by {scene.tokenizer}"
+    yield f"{provider}, and its wall stands at {done.limit_tokens:,}"
 
 
 def _story(done: Rehearsed, *, color: bool) -> Iterator[str]:
@@ -236,15 +237,11 @@ def _counts(done: Rehearsed, price_usd: float | None) -> str:
         return "" if price_usd is None else f" ({usd(tokens, price_usd):.4f} USD)"
 
     return (
-        f"{_count(len(done.requests), 'request', 'requests')} of {done.sent_tokens:,} tokens"
+        f"{counted(len(done.requests), 'request')} of {done.sent_tokens:,} tokens"
         f"{money(done.sent_tokens)},"
-        f" {_count(done.invalid_retries, 'invalid retry', 'invalid retries')},"
+        f" {counted(done.invalid_retries, 'invalid retry', 'invalid retries')},"
         f" {done.wasted_tokens:,} tokens wasted{money(done.wasted_tokens)}"
     )
-
-
-def _count(number: int, one: str, more: str) -> str:
-    return f"{number:,} {one if number == 1 else more}"
 
 
 def _floor(floor: Floor) -> Iterator[str]:

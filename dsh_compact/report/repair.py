@@ -6,6 +6,7 @@ from dsh_compact.repair import Repair
 from dsh_compact.repair.mender import Action
 from dsh_compact.report.terminal import safe, styled
 from dsh_compact.verify.damage import Finding
+from dsh_compact.words import counted
 
 LONGEST_WORDS: Final = 200
 """Characters of what was done that are shown: it may quote what stands in the log."""
@@ -18,7 +19,7 @@ def text(done: Repair, *, dry_run: bool, color: bool = False) -> str:
     """One repair: what was found, what was done, what is left."""
     if not done.is_needed:
         return _nothing(done, color=color)
-    lines = [f"{safe(done.log)}: {_count(len(done.before.findings), 'finding')}"]
+    lines = [f"{safe(done.log)}: {counted(len(done.before.findings), 'finding')}"]
     lines += [f"  {_action(action)}" for action in done.actions[:SHOWN_ACTIONS]]
     more = len(done.actions) - SHOWN_ACTIONS + done.untold
     lines += [f"  and {more:,} more"] if more > 0 else []
@@ -29,13 +30,9 @@ def text(done: Repair, *, dry_run: bool, color: bool = False) -> str:
 def _nothing(done: Repair, *, color: bool) -> str:
     if done.ok:
         return f"{safe(done.log)}: {styled('sound', 'green', color=color)}, nothing to mend"
-    count = _count(len(done.after.findings), "finding")
+    count = counted(len(done.after.findings), "finding")
     lines = [f"{safe(done.log)}: {count}, and nothing that can be mended"]
     return "\n".join([*lines, *map(_finding, done.after.findings)])
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def _action(action: Action) -> str:
@@ -47,7 +44,7 @@ def _action(action: Action) -> str:
 
 
 def _summary(done: Repair, *, dry_run: bool) -> str:
-    facts = [f"{_count(done.kept, 'record')} kept"]
+    facts = [f"{counted(done.kept, 'record')} kept"]
     facts += [f"{done.renumbered:,} renumbered"] if done.renumbered else []
     facts += [f"{done.inserted:,} put in"] if done.inserted else []
     facts += [f"{done.set_aside:,} set aside"] if done.set_aside else []
@@ -64,7 +61,7 @@ def _rest(done: Repair, *, dry_run: bool, color: bool) -> list[str]:
     if done.ok:
         verdict = "it would be sound" if dry_run else "it is sound now"
         return [styled(verdict, "green", color=color)]
-    count = _count(len(done.after.findings), "finding")
+    count = counted(len(done.after.findings), "finding")
     kept = "" if done.target is not None or dry_run else "; nothing was written"
     words = styled(f"{count} cannot be mended{kept}", "red", color=color)
     return [words, *map(_finding, done.after.findings)]

@@ -22,6 +22,7 @@ from dsh_compact.events import (
 )
 from dsh_compact.moments import Difference, Mark
 from dsh_compact.report.terminal import Style, clip, safe, safe_block, styled
+from dsh_compact.words import counted
 
 PLAIN_WIDTH: Final = 100
 SHOWN_LINES: Final = 6
@@ -72,10 +73,12 @@ class Look(Struct, frozen=True, kw_only=True):
 def title(log: str, generation: int, tokens: Sequence[int | None]) -> str:
     """What stands above a conversation; `tokens` of each message, None where it is unreadable."""
     readable = [one for one in tokens if one is not None]
-    counted = f"{len(tokens):,} {'message' if len(tokens) == 1 else 'messages'}"
+    messages = counted(len(tokens), "message")
     if lost := len(tokens) - len(readable):
-        counted += f", {lost:,} unreadable"
-    return f"{safe(log)}\ngeneration {generation} · {counted} · {sum(readable):,} tokens, estimated"
+        messages += f", {lost:,} unreadable"
+    return (
+        f"{safe(log)}\ngeneration {generation} · {messages} · {sum(readable):,} tokens, estimated"
+    )
 
 
 def message(shown: Shown | Unreadable, look: Look) -> str:
@@ -130,7 +133,7 @@ def _difference_title(
 def _kept(count: int, look: Look) -> list[str]:
     if not count:
         return []
-    text = f"  … {count:,} {'message' if count == 1 else 'messages'} kept"
+    text = f"  … {counted(count, 'message')} kept"
     return [styled(text, "dim", color=look.color)]
 
 
@@ -166,7 +169,7 @@ def _blocks(blocks: Iterable[Block], look: Look) -> Iterator[str]:
             case ToolResult():
                 yield from _blocks(block.content, look)
             case Opaque(kind=kind, json=json):
-                yield f"[{safe(kind, LONGEST_NAME)}, {len(json):,} bytes of JSON]"
+                yield f"[{safe(kind, LONGEST_NAME)}, {counted(len(json), 'byte')} of JSON]"
             case _:
                 assert_never(block)
 
@@ -180,7 +183,7 @@ def _text(text: str, look: Look) -> str:
     lines = start.split("\n", SHOWN_LINES)[:SHOWN_LINES]
     left = len(text) - len("\n".join(lines))
     cut = "\n".join(clip(safe_block(line), width) for line in lines).rstrip()
-    return f"{cut}\n… {left:,} more characters" if left else cut
+    return f"{cut}\n… {counted(left, 'more character')}" if left else cut
 
 
 def _indented(text: str) -> str:

@@ -14,6 +14,7 @@ from dsh_compact.report.table import Cell, Column, Styled, table
 from dsh_compact.report.terminal import end_of, safe, styled
 from dsh_compact.verify import Report
 from dsh_compact.verify.damage import Finding, Severity
+from dsh_compact.words import counted
 
 LONGEST_MESSAGE: Final = 400
 """Characters of a problem that are shown: it may quote what stands in the log."""
@@ -46,7 +47,7 @@ def text(report: Report, *, color: bool = False) -> str:
 
 def _title(report: Report, *, color: bool) -> str:
     kind = "no header" if report.format is None else f"format {report.format}"
-    facts = f"{kind}, {report.events:,} events, generation {report.generation}"
+    facts = f"{kind}, {counted(report.events, 'event')}, generation {report.generation}"
     return f"{safe(report.path)}: {_verdict(report, color=color)} ({facts})"
 
 
@@ -54,15 +55,11 @@ def _verdict(report: Report, *, color: bool) -> str:
     count = len(report.findings)
     if count:
         more = "at least " if report.untold else ""
-        return styled(f"{more}{count:,} {_plural('finding', count)}", "red", color=color)
+        return styled(f"{more}{counted(count, 'finding')}", "red", color=color)
     if report.warnings:
-        words = f"sound, {len(report.warnings):,} {_plural('warning', len(report.warnings))}"
+        words = f"sound, {counted(len(report.warnings), 'warning')}"
         return styled(words, "yellow", color=color)
     return styled("sound", "green", color=color)
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"
 
 
 def _place_of(finding: Finding) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from dsh_compact import frames
 from dsh_compact.errors import Damage, RuleBroken
 from dsh_compact.events import Place
 from dsh_compact.reader import CHUNK_BYTES, Batch, LogReader
+from dsh_compact.words import counted
 
 MAX_TRIES: Final = 64
 """Places behind a broken frame that look like a frame's beginning and are tried."""
@@ -60,9 +61,10 @@ def pieces(reader: LogReader) -> Iterator[Batch | Lost]:
     torn = reader.torn
     if torn is not None:
         what = "frame" if torn.is_frame else "line"
+        size, verb = counted(torn.size_bytes, "byte"), "is" if torn.size_bytes == 1 else "are"
         yield Lost(
             damage=Damage.TORN_FRAME if torn.is_frame else Damage.TORN_LINE,
-            problem=f"the last {what} was never finished: {torn.size_bytes} bytes of it are there",
+            problem=f"the last {what} was never finished: {size} of it {verb} there",
             start_bytes=torn.start_bytes,
             size_bytes=torn.size_bytes,
             is_tail=True,

@@ -29,6 +29,7 @@ from dsh_compact.verify.rules.breach import (
     quoted,
 )
 from dsh_compact.verify.rules.lifecycle import Lifecycle
+from dsh_compact.words import counted
 
 
 class Bracket(Struct, kw_only=True):
@@ -252,7 +253,7 @@ def _judge_shadow(
         yield Breach(record, Damage.SHADOW_DIFFERS, fault.problem)
         return
     if tuple(node.seq for node in span) != shadow.shadowed_seqs:
-        problem = f"shadowedSeqs differs from the {len(span)} messages of its range"
+        problem = f"shadowedSeqs differs from the {counted(len(span), 'message')} of its range"
         yield Breach(record, Damage.SHADOW_DIFFERS, problem)
         return
     if span[0].kind == "system" and view.surface.head is span[0]:
