@@ -189,8 +189,7 @@ def _serve(
         signal.pthread_sigmask(signal.SIG_SETMASK, {*usual, signal.SIGINT})
         _let_go_of_all_but(reader.fileno(), pipe)
         reader.end_bytes = start_bytes
-        encode = msgspec.msgpack.Encoder(enc_hook=_extension).encode
-        _send(map(encode, _parts(reader, scanner, parent)), pipe)
+        _send(_parts(reader, scanner, parent), pipe)
     except BaseException:  # noqa: BLE001, S110, it is told by what is missing
         pass
     finally:
@@ -230,18 +229,22 @@ def _parts(reader: LogReader, scanner: Scanner, parent: int) -> Iterator[Part]:
         )
 
 
-def _send(messages: Iterable[bytes], pipe: int) -> None:
-    """What the pipe does not take yet is kept, so that scanning goes on meanwhile."""
+def _send(parts: Iterable[Part], pipe: int) -> None:
+    """What the pipe does not take yet is kept, so that scanning goes on meanwhile; a fault ends the
+    parts, and what was read before it is sent all the same.
+    """
     os.set_blocking(pipe, False)
+    encoder = msgspec.msgpack.Encoder(enc_hook=_extension)
     unsent = bytearray()
-    for message in messages:
-        unsent += len(message).to_bytes(_LENGTH_BYTES)
-        unsent += message
-        if len(unsent) > MOST_UNSENT_BYTES:
-            os.set_blocking(pipe, True)
-        if len(unsent) >= SENT_BYTES:
-            with suppress(BlockingIOError):
-                del unsent[: os.write(pipe, unsent)]
+    with suppress(Exception):
+        for message in map(encoder.encode, parts):
+            unsent += len(message).to_bytes(_LENGTH_BYTES)
+            unsent += message
+            if len(unsent) > MOST_UNSENT_BYTES:
+                os.set_blocking(pipe, True)
+            if len(unsent) >= SENT_BYTES:
+                with suppress(BlockingIOError):
+                    del unsent[: os.write(pipe, unsent)]
     os.set_blocking(pipe, True)
     while unsent:
         del unsent[: os.write(pipe, unsent)]
