@@ -119,7 +119,7 @@ def test_on_a_narrow_terminal_remarks_stand_below(probe: list[str]) -> None:
     assert "Examples:\n  dshc probe log.jsonl\n      what one would type first of all\n" in done.out
 
 
-@pytest.mark.parametrize("width", [60, 80])
+@pytest.mark.parametrize("width", [40, 60, 80])
 @pytest.mark.parametrize("words", [(), *[(name,) for name in names()]], ids=" ".join)
 def test_a_help_fits_the_terminal(words: tuple[str, ...], width: int) -> None:
     """No line is wider than the terminal, but for examples, which are there to be copied."""

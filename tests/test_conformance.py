@@ -276,6 +276,11 @@ saves: makes the conversation shorter by a twentieth at least where it acts
     )
 
 
+def test_a_narrow_terminal_cuts_no_reason() -> None:
+    """The table loses columns, what was broken is told to its end."""
+    assert r"  a, no fault: it raised \x1b[31m" in text(CARD, width=20)
+
+
 def test_ci_reads_a_test_a_case() -> None:
     """Eight tests, six of which failed, each with its reason."""
     suite = ET.fromstring(xml(CARD).encode())[0]

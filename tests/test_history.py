@@ -23,6 +23,7 @@ from running import DSHC, LOGS, dshc
 from strategies import conversations
 
 from dsh_compact.history import WANTED, History, Recorder, Row, read_history
+from dsh_compact.report import history as report
 from dsh_compact.session import Session
 
 EXPECTED: dict[str, Any] = json.loads((LOGS / "expected.json").read_text("utf-8"))
@@ -466,6 +467,17 @@ def test_a_log_that_is_lost_is_read_anew(way: str, tmp_path: Path) -> None:
         assert "boom" in row()
         add(path, other.compaction("two"))
         assert "summary" in row()
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, None])
+def test_a_followed_row_keeps_what_matters(columns: int | None) -> None:
+    """On a narrow terminal the time gives way to what happened, and to how many tokens."""
+    for row in read_history(LOGS / "v4-much-compacted.jsonl").replacements:
+        told = report.line(row, width=columns)
+        assert columns is None or len(told) <= columns
+        assert row.kind in told
+        assert f"{row.tokens_before:,} → {row.tokens_after:,}" in told
+        assert (columns in (80, None)) == (report.moment(row.time_ms) in told)
 
 
 def test_what_cannot_grow_is_not_followed(tmp_path: Path) -> None:

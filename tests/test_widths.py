@@ -18,12 +18,16 @@ from rich.cells import cell_len
 
 PER_LOG: Final = (
     "measure {}", "history {}", "show {}", "show --diff 0 1 {}", "config {}",
-    "verify {}", "compact --dry-run --force {}",
-    "repair --dry-run {}",
+    "verify {}", "verify --strict {}", "compact --dry-run --force {}",
+    "compact --dry-run --force --check-facts {}",
+    "compact --dry-run --force --retain-tokens 3000 --window 8000 {}",
+    "repair --dry-run {}", "history --strict {}",
 )  # fmt: skip
 ONCE: Final = (
-    "measure .", "verify .", "measure --demo --tokenizer o200k_base", "backends", "config",
-    "recover", "recover --backend lying --compare --price 3", "recover --backend bloated",
+    "measure .", "verify .", "--help", "verify --demo", "show --demo --diff 0 2",
+    "history --demo", "measure --demo --tokenizer o200k_base", "backends", "config", "recover",
+    "recover --silent", "recover --error-like bedrock",
+    "recover --backend lying --compare --price 3", "recover --backend bloated",
     "recover v4-stuck.jsonl --backend prune-then-crash --limit 7800",
     "conformance --backend lying", "classify 429",
     "classify 32768_tokens_at_most,_but_40000_(38000_in_the_messages,_2000_in_the_completion).",
@@ -81,9 +85,9 @@ def too_wide(rows: list[str], columns: int) -> list[str]:
 
 def test_no_line_is_wider_than_the_terminal(logs: Path, tmp_path: Path) -> None:
     """In colour, on a real terminal, sound logs and damaged ones, by every command."""
-    folders = {columns: shutil.copytree(logs, tmp_path / f"{columns}") for columns in (40, 60)}
+    folders = {columns: shutil.copytree(logs, tmp_path / f"{columns}") for columns in (40, 60, 80)}
     with ThreadPoolExecutor() as pool:  # each is but a process to be waited for
-        assert [None, None] == [*pool.map(check_widths, folders.keys(), folders.values())]
+        assert [None, None, None] == [*pool.map(check_widths, folders.keys(), folders.values())]
 
 
 def check_widths(columns: int, logs: Path) -> None:

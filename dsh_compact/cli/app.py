@@ -12,6 +12,8 @@ output left, as the shell reports SIGPIPE.
 
 import importlib
 import os
+import shutil
+from functools import partial
 from typing import Any, Final
 
 import typer
@@ -28,6 +30,9 @@ EXIT_READER_LEFT: Final = 141
 
 HELP_WIDTH: Final = 100
 """Columns of a help text at most: longer lines are hard to read, however wide the terminal."""
+
+NARROWEST_HELP: Final = 24
+"""Columns that a help text takes at least: two of words are not worth a line."""
 
 SHELL_ASKS: Final = "_DSHC_COMPLETE"
 """The variable by which a shell asks for completions, named as typer does."""
@@ -51,7 +56,19 @@ EXIT_CODES: Final = {
 
 
 class Helpful:
-    """A command whose help goes the way of every result: a full disk is told, not thrown."""
+    """A command whose help goes the way of every result: it fits the terminal, and a full disk is
+    told, not thrown.
+    """
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help; the parser's own way takes 50 columns at least."""
+        formatter = ctx.make_formatter()
+        columns = max(NARROWEST_HELP, shutil.get_terminal_size().columns)
+        if columns < formatter.width:
+            formatter.width = columns
+            formatter.write_dl = partial(formatter.write_dl, col_max=columns // 3)
+        self.format_help(ctx, formatter)  # type: ignore[attr-defined]
+        return str(formatter.getvalue()).rstrip("\n")
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the parser's own option, with our way of writing."""

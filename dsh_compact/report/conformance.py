@@ -14,7 +14,7 @@ from dsh_compact.conformance.rules import MEANINGS, Rule
 from dsh_compact.report.junit import Case as JunitCase
 from dsh_compact.report.junit import junit
 from dsh_compact.report.table import Cell, Column, Styled, table
-from dsh_compact.report.terminal import Style, clip, safe, styled
+from dsh_compact.report.terminal import Style, safe, styled
 from dsh_compact.words import counted
 
 MOST_TOLD: Final = 3
@@ -48,7 +48,7 @@ def text(card: Scorecard, *, width: int | None = None, color: bool = False) -> s
     for rule in broken:
         lines = list(_told(card, rule))
         head = styled(f"{rule}: {MEANINGS[rule]}", "bold", color=color)
-        blocks.append("\n".join([head, *(clip(one, width) if width else one for one in lines)]))
+        blocks.append("\n".join([head, *lines]))
     return "\n\n".join(blocks)
 
 

@@ -22,6 +22,9 @@ from dsh_compact.words import counted
 LONGEST_TEXT: Final = 300
 """Characters of an error or a refusal that are looked at: the log has the rest."""
 
+TIMED_COLUMNS: Final = 70
+"""So wide a line has room for the time, beside what happened and the tokens."""
+
 _COLUMNS: Final = (
     Column(name="gen", align="right", importance=8),
     Column(name="time (UTC)", importance=2),
@@ -55,7 +58,8 @@ def line(row: Row, *, width: int | None = None, color: bool = False) -> str:
         Styled(cell, None) if isinstance(cell, str) else cell for cell in _cells(row)
     )
     folded = f"{nodes.text} folded" if nodes.text else ""
-    words = (f"{generation.text:>5}", when.text, f"{seq.text:>8}", f"{what.text:<9}", count.text)
+    then = when.text if width is None or width >= TIMED_COLUMNS else ""
+    words = (f"{generation.text:>5}", then, f"{seq.text:>8}", f"{what.text:<9}", count.text)
     shown = "  ".join(filter(None, (*words, folded, safe(note.text)))).rstrip()
     if width is not None:
         shown = clip(shown, width)
