@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final
 
-from dsh_compact.errors import LogError, UnreadableLog
+from dsh_compact.errors import LogError, UnreadableLog, WriteFailed
 from dsh_compact.journal import write_new_file
 from dsh_compact.reader import LOG_SUFFIXES, find_log, open_quietly
 
@@ -26,6 +26,8 @@ PLAIN_NAME: Final = "session.jsonl"
 
 PIECE_BYTES: Final = 1 << 20
 
+ELSEWHERE: Final = "point TMPDIR at a folder with room for it"
+
 
 @contextmanager
 def private_copy(source: str | os.PathLike[str] | bytes) -> Iterator[str]:
@@ -34,9 +36,21 @@ def private_copy(source: str | os.PathLike[str] | bytes) -> Iterator[str]:
 
     Raises `LogError` and its kin where there is no log, or it cannot be read.
     """
-    folder = Path(mkdtemp(prefix="dshc-"))  # readable by its owner alone
-    try:
+    with private_folder() as folder:
         yield str(_copied(source, folder))
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder that its owner alone can look into, gone afterwards; raises `WriteFailed`."""
+    try:
+        folder = Path(mkdtemp(prefix="dshc-"))
+    except OSError as fault:
+        raise WriteFailed(
+            "a temporary folder", f"cannot be made: {fault.strerror}", remedy=ELSEWHERE
+        ) from fault
+    try:
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

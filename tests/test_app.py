@@ -1,6 +1,7 @@
 """The command line as a whole: a command is one file, an error is a sentence and an exit code."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -338,14 +339,40 @@ def test_a_full_disk_is_no_success(probe: list[str], size: int) -> None:
 
 
 WAYS_OUT: Final = [
-    (0, "--help"), (0, "--version"), (0, "-V x"), (0, "measure --help"),
-    (0, "--show-completion fish"),
+    (0, "--help"), (0, "--version"), (0, "-V x"), *[(0, f"{name} --help") for name in names()],
+    (0, "--show-completion fish"), (0, "measure --jsonl {log}"), (0, "verify --jsonl {log}"),
+    (0, "conformance --backend standard"), (0, "history --follow {log}"),
+    (0, "serve-wall --limit 100 --port 0"),
     (0, "measure --demo"), (0, "history --demo --json"), (0, "show --demo"), (0, "verify --demo"),
     (0, "export --demo --to openai"), (0, "backends"), (0, "classify 429"), (0, "config {log}"),
     (0, "compact {log} --dry-run"), (0, "append {log} --user x"), (0, "repair {log}"),
     (1, "recover --expect preserve"), (2, ""), (2, "nonsense"), (4, "measure missing"),
 ]  # fmt: skip
 """The exit code of words, `{log}` a log, where all can be written."""
+
+
+WRITTEN: Final = [
+    "undo v4-overflow.jsonl -o out", "repair broken.jsonl", "repair --dry-run broken.jsonl",
+    "repair --in-place broken.jsonl", "recover v4-stuck.jsonl", "recover --keep out",
+    "recover --in-place v4-stuck.jsonl", "recover --junit out",
+    "conformance --backend standard --junit out", "append v4-stuck.jsonl --user x",
+    f"append --new out --user {'x' * 2_000}", "compact v4-stuck.jsonl",
+    "measure - < v4-stuck.jsonl",
+]  # fmt: skip
+"""What writes a file, for good or in passing."""
+
+
+@pytest.mark.parametrize("room", [0, 1], ids=["no room", "room for a beginning"])
+@pytest.mark.parametrize("words", WRITTEN)
+def test_a_file_that_has_no_room_is_no_crash(words: str, room: int, logs: Path) -> None:
+    """As on a full disk: the command says which file, and what to do; the log is what it was."""
+    torn = (logs / "v4-stuck.jsonl").read_bytes()[:-20]
+    (logs / "broken.jsonl").write_bytes(torn)
+    done = run(["bash", "-c", f"cd {logs}; ulimit -f {room}; {DSHC} {words} | cat"])
+    assert re.search("(File too large|No usable temporary directory.*); ", done.err)
+    assert (True, "dshc: ") == ("Traceback" not in done.err, done.err[:6])
+    assert torn == (logs / "broken.jsonl").read_bytes()
+    assert not (logs / "out").exists()
 
 
 def redirected(redirection: str, words: str, log: Path) -> Ran:
@@ -356,7 +383,7 @@ def redirected(redirection: str, words: str, log: Path) -> Ran:
 
 @pytest.mark.parametrize(("code", "words"), WAYS_OUT)
 def test_no_result_is_lost_without_a_word(code: int, words: str, logs: Path) -> None:
-    """Where stdout is full, the help and the version are no exception: a line, 74, no traceback.
+    """Where stdout is full, no command, help or version is an exception: a line, 74, no traceback.
     Who is refused has no result to lose, and hears why.
     """
     done = redirected(">/dev/full", words, logs / "v4-stuck.jsonl")
@@ -367,7 +394,8 @@ def test_no_result_is_lost_without_a_word(code: int, words: str, logs: Path) -> 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", ">/dev/full 2>/dev/full"])
 @pytest.mark.parametrize(
-    ("code", "words"), [way for way in WAYS_OUT if way[0] or way[1] in ("--version", "show --demo")]
+    ("code", "words"),
+    [way for way in WAYS_OUT if way[0] or way[1] in ("--version", "measure --help", "show --demo")],
 )
 def test_a_notice_that_cannot_be_written_changes_no_exit_code(
     code: int, words: str, redirection: str, logs: Path

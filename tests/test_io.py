@@ -181,7 +181,7 @@ def test_a_report_into_a_pipe_leaves_it_a_pipe(tmp_path: Path) -> None:
 
 def test_a_report_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     """A folder, and a device that is full, are told with their names."""
-    for path in (str(tmp_path), "/dev/full"):
+    for path in (str(tmp_path), "/dev/full", str(tmp_path / "no" / "folder")):
         with pytest.raises(WriteFailed, match=f"^{path}: cannot be written: "):
             io.write_file(path, "<?xml")
 

@@ -42,7 +42,6 @@ WRITERS: Final = {
     "cli/io.py": "opens the null device, where a stream's reader left; writes what CI reads",
     "ahead.py": "tells its parent, through a pipe, what it read",
     "copies.py": "a private copy, in a folder of its own, for rehearsals",
-    "conformance/__init__.py": "every case plays in a folder of its own, which is gone afterwards",
     "backends/hostile/": "stand for backends that do what none may",
     "backends/running.py": "tells its parent, through a pipe, how an isolated backend ended",
 }

@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any, BinaryIO, Final, TextIO
 
-from dsh_compact.errors import UsageError
+from dsh_compact.errors import UsageError, WriteFailed
 from dsh_compact.report.terminal import fit, safe_block
 
 PLAIN_WIDTH: Final = 80
@@ -136,7 +136,10 @@ def write_file(path: str, text: str) -> None:
     path = os.path.realpath(path)
     _refuse_other_than_report(path)
     fresh = f"{path}.{os.getpid()}.new"
-    write_new_file(fresh, [data])
+    try:
+        write_new_file(fresh, [data])
+    except WriteFailed as fault:  # by the name that its user knows
+        raise WriteFailed(path, fault.problem, remedy=fault.remedy) from fault
     try:
         replace_file(fresh, path)
     except BaseException:

@@ -5,7 +5,6 @@ what is tried, `faults` what goes wrong, `rules` what is owed; this module plays
 """
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain
@@ -21,7 +20,7 @@ from dsh_compact.backends.running import Runner, run_here
 from dsh_compact.conformance.faults import KINDS, NO_FAULT, Fault, Watch
 from dsh_compact.conformance.rules import LEAST_SAVED, Rule, Violation, violations
 from dsh_compact.conformance.sessions import OVERFLOWING, Tried, written_to
-from dsh_compact.copies import private_copy
+from dsh_compact.copies import private_copy, private_folder
 from dsh_compact.journal import LOCK_NAME
 from dsh_compact.measurement import window_of
 from dsh_compact.policy import DEFAULT, Policy
@@ -105,9 +104,9 @@ def cases(
 
     First the session that ships, then `logs`, then the other built-in ones.
     """
-    with tempfile.TemporaryDirectory(prefix="dshc-") as folder:
+    with private_folder() as folder:
         given = (Tried(name=os.fspath(log), log=os.fspath(log)) for log in logs)
-        for tried in chain([OVERFLOWING], given, written_to(folder)):
+        for tried in chain([OVERFLOWING], given, written_to(str(folder))):
             yield from _cases(make, tried, wishes)
 
 

@@ -19,7 +19,7 @@ from dsh_compact import frames
 from dsh_compact.codec import aside, splice
 from dsh_compact.codec.audit import audit, audit_as_harness, audit_header
 from dsh_compact.codec.shapes import header_keys
-from dsh_compact.errors import Damage, UsageError
+from dsh_compact.errors import Damage, UnreadableLog, UsageError
 from dsh_compact.events import NOWHERE, Place, SessionHeader
 from dsh_compact.journal import PRIVATE, Disk, Journal, free_name, write_new_file
 from dsh_compact.reader import Batch, LogReader, find_log, is_pipe
@@ -212,14 +212,23 @@ class _Work:
         """Mends without writing, and judges what comes out."""
         if self._header is None:
             return self._told(None, 0, self._before)
+        try:
+            with TemporaryFile() as file:
+                return self._rehearsed(_Spool(cast("BinaryIO", file)))
+        except OSError as fault:  # what reading meets is told by the reader
+            raise UnreadableLog(
+                self._reader.path,
+                f"cannot be mended in a temporary file: {fault.strerror}",
+                remedy="point TMPDIR at a folder with room for it",
+            ) from fault
+
+    def _rehearsed(self, spool: "_Spool") -> Repair:
         mender, kept = self._mender(), 0
-        with TemporaryFile() as file:
-            spool = _Spool(cast("BinaryIO", file))
-            inspector = Inspector(spool.read)
-            for one in self._mended(mender):
-                inspector.feed(one.line, spool.write(one.line))
-                kept += 1
-            return self._told(mender, kept - 1, inspector.report(self._reader.path))
+        inspector = Inspector(spool.read)
+        for one in self._mended(mender):
+            inspector.feed(one.line, spool.write(one.line))
+            kept += 1
+        return self._told(mender, kept - 1, inspector.report(self._reader.path))
 
     def write(
         self, rehearsed: Repair, target: str, disk: Disk | None, *, mode: int = PRIVATE
