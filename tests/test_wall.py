@@ -452,7 +452,7 @@ def test_the_command_serves_until_it_is_interrupted(number: signal.Signals) -> N
         assert b"request 1, /v1/chat/completions: " in served.stderr.readline()
         os.kill(served.pid, number)
         assert 0 == served.wait(timeout=20)
-        assert b"dshc: served 1 requests\n" == served.stderr.read()
+        assert b"dshc: served 1 request\n" == served.stderr.read()
         assert b"" == served.stdout.read()
 
 
