@@ -6,6 +6,7 @@ import shutil
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -460,6 +461,37 @@ def test_images_are_refused(protocol: Protocol) -> None:
     }
     for one in frames[protocol.name]:
         assert "no text" in fails(protocol, Streamed([one, *protocol.answer(SUMMARY)]))[0]
+
+
+ODD: Final[list[Any]] = [7, "x", [7], {"text": 7}]
+"""Values in places where a provider has others."""
+
+PLACES: Final[list[Callable[[Any], JSON]]] = [
+    lambda odd: {"choices": odd},
+    lambda odd: {"choices": [odd]},
+    lambda odd: {"choices": [{"delta": odd, "finish_reason": "stop"}]},
+    lambda odd: {"choices": [{"delta": {"content": odd}}], "usage": odd},
+    lambda odd: {"choices": [{"delta": {"content": "x"}, "finish_reason": odd}]},
+    lambda odd: {"choices": [], "usage": {"prompt_tokens": odd, "prompt_tokens_details": odd}},
+    lambda odd: {"type": odd, "message": odd, "delta": odd, "usage": odd},
+    lambda odd: {"type": "message", "content": odd, "stop_reason": odd},
+    lambda odd: {"type": "content_block_start", "content_block": odd},
+    lambda odd: {"type": "content_block_start", "content_block": {"type": "text", "text": odd}},
+    lambda odd: {"type": "content_block_delta", "delta": odd},
+    lambda odd: {"type": "content_block_delta", "delta": {"type": "text_delta", "text": odd}},
+    lambda odd: {"type": "message_delta", "delta": {"stop_reason": odd}},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_an_answer_of_an_odd_shape_is_refused_or_read(protocol: Protocol, odd: Any) -> None:
+    """Whatever stands where something else must, no other error than the summarizer's is raised."""
+    replies = [Streamed([frame(place(odd)), *protocol.answer("A.")]) for place in PLACES]
+    with Endpoint(*replies) as server:
+        for _ in replies:
+            with suppress(SummarizerFailed):
+                assert ask(protocol, server).text
+    assert len(replies) == len(server.requests)
 
 
 def test_a_server_of_another_kind(protocol: Protocol) -> None:

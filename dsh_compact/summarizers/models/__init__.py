@@ -1,8 +1,8 @@
 """Models as summarizers: two providers' shapes, and all that is the same for any.
 
 `openai` and `anthropic` know what a request and an answer look like, `provider` finds the address
-and the key, `http` sends one request, and `asking` makes a summary of as many as it takes: by our
-`instruction`, and in `parts` where the span is too long.
+and the key, `http` sends one request, `reading` hears its answer to the end, and `asking` makes a
+summary of as many as it takes: by our `instruction`, and in `parts` where the span is too long.
 """
 
 from collections.abc import Mapping

@@ -4,30 +4,29 @@ Anthropic caches only what a request marks. So the end of the conversation is ma
 session's own requests left in the cache is found there, and read at a tenth of the price.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from dsh_compact.events import Usage
 from dsh_compact.export import to_anthropic
 from dsh_compact.summarizers.models.asking import Answer, Prompt
-from dsh_compact.summarizers.models.http import (
+from dsh_compact.summarizers.models.http import Endpoint, Patience, Refused, failed, send
+from dsh_compact.summarizers.models.provider import Provider
+from dsh_compact.summarizers.models.reading import (
     CALLED_TOOL,
     NOT_TEXT,
-    Endpoint,
-    Patience,
-    Read,
-    Refused,
-    check_end,
-    failed,
-    send,
-    told_inside,
+    Body,
+    Ends,
+    Piece,
+    as_count,
+    as_list,
+    as_object,
+    as_word,
+    reader,
 )
-from dsh_compact.summarizers.models.provider import Provider
 from dsh_compact.summarizers.protocol import Options
 
 VERSION: Final = "2023-06-01"
-
-Body = dict[str, Any]
 
 
 class _Model:
@@ -39,7 +38,7 @@ class _Model:
 
     def ask(self, prompt: Prompt, heard: Callable[[str], None]) -> Answer:
         """One message; raises as `Model.ask` says."""
-        read = _Reader(self._endpoint, heard)
+        read = reader(self._endpoint, heard, _piece, _ENDS)
         try:
             done = send(self._endpoint, _body(prompt), self._time, read)
         except Refused as refused:
@@ -67,73 +66,56 @@ def _end_with(messages: list[Body], instruction: str) -> None:
 
 # Answers ------------------------------------------------------------------------------------------
 
-_DONE: Final = frozenset({"end_turn", "stop_sequence"})
-_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"})
+_ENDS: Final = Ends(
+    done=frozenset({"end_turn", "stop_sequence"}),
+    cut=frozenset({"max_tokens", "model_context_window_exceeded", "pause_turn"}),
+)
 _SILENT: Final = frozenset({"thinking", "redacted_thinking"})
 
 
-class _Reader:
-    """Reads one answer, as a stream of events or as one message."""
+def _piece(endpoint: Endpoint, event: Body) -> Piece:
+    """What an event of a stream says, or the whole message."""
+    counted: Body = {}
+    stopped = ""
+    for part in (event, as_object(event.get("message")), as_object(event.get("delta"))):
+        counted |= as_object(part.get("usage"))
+        stopped = stopped or as_word(part.get("stop_reason"))
+    return Piece(text=_text(endpoint, event), counted=counted, stopped=stopped)
 
-    def __init__(self, endpoint: Endpoint, heard: Callable[[str], None]) -> None:
-        self._endpoint = endpoint
-        self._heard = heard
 
-    def __call__(self, objects: Iterator[Body]) -> Read:
-        texts: list[str] = []
-        counted: Body = {}
-        finished: str | None = None
-        for event in objects:
-            if event.get("type") == "error" or event.get("error"):
-                raise told_inside(event)
-            inner = event.get("message")
-            for part in (event, inner if isinstance(inner, dict) else {}, event.get("delta") or {}):
-                usage = part.get("usage")
-                counted |= usage if isinstance(usage, dict) else {}
-                finished = part.get("stop_reason") or finished
-            if text := self._text(event):
-                texts.append(text)
-                self._heard(text)
-        check_end(self._endpoint, finished, done=_DONE, cut=_CUT)
-        return Read(text="".join(texts), counted=counted)
-
-    def _text(self, event: Body) -> str:
-        """The text in an event, or in all blocks of a message that came at once."""
-        match event.get("type"):
-            case "content_block_start":
-                return self._block(event.get("content_block"))
-            case "content_block_delta":
-                delta = event.get("delta") or {}
-                return str(delta.get("text", "")) if delta.get("type") == "text_delta" else ""
-            case "message":
-                return "".join(self._block(block) for block in event.get("content") or ())
-            case _:
-                return ""
-
-    def _block(self, block: Any) -> str:
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind == "text":
-            return str(block.get("text", ""))
-        if kind in _SILENT:
+def _text(endpoint: Endpoint, event: Body) -> str:
+    """The text in an event, or in all blocks of a message that came at once."""
+    match event.get("type"):
+        case "content_block_start":
+            return _block(endpoint, as_object(event.get("content_block")))
+        case "content_block_delta":
+            delta = as_object(event.get("delta"))
+            is_text = delta.get("type") == "text_delta"
+            return as_word(delta.get("text")) if is_text else ""
+        case "message":
+            blocks = map(as_object, as_list(event.get("content")))
+            return "".join(_block(endpoint, block) for block in blocks)
+        case _:
             return ""
-        if isinstance(kind, str) and kind.endswith("tool_use"):
-            raise self._endpoint.failed(CALLED_TOOL)
-        raise self._endpoint.failed(NOT_TEXT)
+
+
+def _block(endpoint: Endpoint, block: Body) -> str:
+    kind = as_word(block.get("type"))
+    if kind == "text":
+        return as_word(block.get("text"))
+    if kind in _SILENT:
+        return ""
+    raise endpoint.failed(CALLED_TOOL if kind.endswith("tool_use") else NOT_TEXT)
 
 
 def _usage(counted: Body) -> Usage | None:
-    names = (
-        "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens",
-    )  # fmt: skip
-    counts = [counted.get(name) for name in names]
-    given, made, read, written = (
-        count if isinstance(count, int) and count >= 0 else 0 for count in counts
+    usage = Usage(
+        input_tokens=as_count(counted.get("input_tokens")),
+        output_tokens=as_count(counted.get("output_tokens")),
+        cache_read_tokens=as_count(counted.get("cache_read_input_tokens")),
+        cache_write_tokens=as_count(counted.get("cache_creation_input_tokens")),
     )
-    if not (given or made or read or written):
-        return None
-    return Usage(
-        input_tokens=given, output_tokens=made, cache_read_tokens=read, cache_write_tokens=written
-    )
+    return usage if usage.total_tokens else None
 
 
 def _url_of(base_url: str) -> str:

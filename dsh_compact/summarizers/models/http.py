@@ -12,7 +12,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -43,10 +42,6 @@ MOST_MESSAGE_CHARS: Final = 400
 FIRST_DELAY_SECONDS: Final = 1.0
 LONGEST_DELAY_SECONDS: Final = 30.0
 """Between tries where the server names no time: doubled each time, up to this."""
-
-CALLED_TOOL: Final = "the model called a tool instead of summarising"
-NOT_TEXT: Final = "the model answered with something that is no text"
-_TOOL_REASONS: Final = frozenset({"tool_calls", "function_call", "tool_use"})
 
 CONNECT_SECONDS: Final = 20.0
 """A server that can't be reached in this time is not there."""
@@ -217,20 +212,6 @@ def failed(endpoint: Endpoint, refused: Refused, note: str = "") -> SummarizerFa
     who = f"{endpoint.shown} answered {status}" if status else f"{endpoint.shown} failed"
     told = f"{who}{f' {note}' if note else ''}: {words}"
     return endpoint.failed(told, _remedy(refused.refusal.code, endpoint))
-
-
-def check_end(
-    endpoint: Endpoint, reason: str | None, *, done: AbstractSet[str], cut: AbstractSet[str]
-) -> None:
-    """Raises `SummarizerFailed` unless the model stopped because it was done."""
-    if reason in cut:
-        raise endpoint.failed("the summary was cut at its token limit")
-    if reason is None:
-        raise endpoint.failed("the summary was cut: its stream ended without an end")
-    if reason in _TOOL_REASONS:
-        raise endpoint.failed(CALLED_TOOL)
-    if reason not in done:
-        raise endpoint.failed(f"the model stopped for {endpoint.redacted(str(reason))!r}")
 
 
 def _remedy(code: Code, endpoint: Endpoint) -> str:

@@ -4,28 +4,27 @@ Where endpoints differ, the one that complains is asked again in its own dialect
 models want `max_completion_tokens`, some servers know no `stream_options`. Neither costs anything.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from dsh_compact.events import Usage
 from dsh_compact.export import to_openai
 from dsh_compact.summarizers.models.asking import Answer, Prompt
-from dsh_compact.summarizers.models.http import (
+from dsh_compact.summarizers.models.http import Endpoint, Patience, Read, Refused, failed, send
+from dsh_compact.summarizers.models.provider import Provider
+from dsh_compact.summarizers.models.reading import (
     CALLED_TOOL,
     NOT_TEXT,
-    Endpoint,
-    Patience,
-    Read,
-    Refused,
-    check_end,
-    failed,
-    send,
-    told_inside,
+    Body,
+    Ends,
+    Piece,
+    as_count,
+    as_list,
+    as_object,
+    as_word,
+    reader,
 )
-from dsh_compact.summarizers.models.provider import Provider
 from dsh_compact.summarizers.protocol import Options
-
-Body = dict[str, Any]
 
 
 class _Model:
@@ -40,7 +39,7 @@ class _Model:
     def ask(self, prompt: Prompt, heard: Callable[[str], None]) -> Answer:
         """One chat completion; raises as `Model.ask` says."""
         body = self._body(prompt)
-        read = _Reader(self._endpoint, heard)
+        read = reader(self._endpoint, heard, _piece, _ENDS)
         while True:
             for change in self._dialect:
                 body = change(body)
@@ -91,55 +90,38 @@ def _complaint(refused: Refused, body: Body) -> Callable[[Body], Body] | None:
 
 # Answers ------------------------------------------------------------------------------------------
 
-_DONE: Final = frozenset({"stop", "eos", "end_turn"})
-_CUT: Final = frozenset({"length", "max_tokens", "model_length"})
+_ENDS: Final = Ends(
+    done=frozenset({"stop", "eos", "end_turn"}),
+    cut=frozenset({"length", "max_tokens", "model_length"}),
+)
 
 
-class _Reader:
-    """Reads one answer, as a stream of chunks or as one object."""
+def _piece(endpoint: Endpoint, one: Body) -> Piece:
+    """What a chunk of a stream says, or the whole completion."""
+    choices = [as_object(choice) for choice in as_list(one.get("choices"))]
+    reasons = [as_word(choice.get("finish_reason")) for choice in choices]
+    return Piece(
+        text="".join(_text(endpoint, choice) for choice in choices),
+        counted=as_object(one.get("usage")),
+        stopped=next(filter(None, reasons), "stop" if one.get("done") is True else ""),
+    )
 
-    def __init__(self, endpoint: Endpoint, heard: Callable[[str], None]) -> None:
-        self._endpoint = endpoint
-        self._heard = heard
 
-    def __call__(self, objects: Iterator[Body]) -> Read:
-        texts: list[str] = []
-        counted: Body = {}
-        finished: str | None = None
-        for one in objects:
-            if one.get("error"):
-                raise told_inside(one)
-            counted = one["usage"] if isinstance(one.get("usage"), dict) else counted
-            finished = finished or ("stop" if one.get("done") is True else None)
-            for choice in one.get("choices") or ():
-                text, finish = self._choice(choice)
-                finished = finish or finished
-                if text:
-                    texts.append(text)
-                    self._heard(text)
-        check_end(self._endpoint, finished, done=_DONE, cut=_CUT)
-        return Read(text="".join(texts), counted=counted)
-
-    def _choice(self, choice: Any) -> tuple[str, str | None]:
-        if not isinstance(choice, dict):
-            return "", None
-        part = choice.get("delta") or choice.get("message") or {}
-        if part.get("tool_calls") or part.get("function_call"):
-            raise self._endpoint.failed(CALLED_TOOL)
-        if part.get("images") or part.get("audio"):
-            raise self._endpoint.failed(NOT_TEXT)
-        if isinstance(part.get("refusal"), str) and part["refusal"]:
-            said = self._endpoint.redacted(part["refusal"])
-            raise self._endpoint.failed(f"the model refused to summarise: {said}")
-        return self._text(part.get("content")), choice.get("finish_reason")
-
-    def _text(self, content: Any) -> str:
-        if content is None or isinstance(content, str):
-            return content or ""
-        parts = content if isinstance(content, list) else [content]
-        if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):
-            raise self._endpoint.failed(NOT_TEXT)
-        return "".join(one["text"] for one in parts)
+def _text(endpoint: Endpoint, choice: Body) -> str:
+    part = as_object(choice.get("delta") or choice.get("message"))
+    if part.get("tool_calls") or part.get("function_call"):
+        raise endpoint.failed(CALLED_TOOL)
+    if part.get("images") or part.get("audio"):
+        raise endpoint.failed(NOT_TEXT)
+    if refusal := as_word(part.get("refusal")):
+        raise endpoint.failed(f"the model refused to summarise: {endpoint.redacted(refusal)}")
+    content = part.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = content if isinstance(content, list) else [content]
+    if not all(isinstance(one, dict) and isinstance(one.get("text"), str) for one in parts):
+        raise endpoint.failed(NOT_TEXT)
+    return "".join(one["text"] for one in parts)
 
 
 def _answer(read: Read, endpoint: Endpoint) -> Answer:
@@ -152,18 +134,14 @@ def _answer(read: Read, endpoint: Endpoint) -> Answer:
 
 def _usage(counted: Body) -> Usage | None:
     """Prompt tokens without those from the cache, as the log's format wants it."""
-    given, made = _count(counted, "prompt_tokens"), _count(counted, "completion_tokens")
+    given = as_count(counted.get("prompt_tokens"))
+    made = as_count(counted.get("completion_tokens"))
     if not given and not made:
         return None
-    details = counted.get("prompt_tokens_details")
-    cached = _count(details, "cached_tokens") if isinstance(details, dict) else 0
-    cached = min(given, cached or _count(counted, "prompt_cache_hit_tokens"))
+    details = as_object(counted.get("prompt_tokens_details"))
+    hits = details.get("cached_tokens") or counted.get("prompt_cache_hit_tokens")
+    cached = min(given, as_count(hits))
     return Usage(input_tokens=given - cached, output_tokens=made, cache_read_tokens=cached)
-
-
-def _count(counted: Body, key: str) -> int:
-    value = counted.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def _number(value: Any) -> float | None:
