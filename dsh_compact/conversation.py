@@ -9,7 +9,6 @@ decides what to do about a refused one. It sends nothing and runs no tool: that 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, get_args
 from uuid import uuid4
 
@@ -160,12 +159,7 @@ class Conversation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

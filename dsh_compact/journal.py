@@ -16,7 +16,6 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 
 from dsh_compact import frames
@@ -119,12 +118,7 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

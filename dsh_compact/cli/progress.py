@@ -8,7 +8,6 @@ thread of its own: it is drawn while work is reported, so that a fork is safe be
 import os
 import sys
 from time import monotonic
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from dsh_compact.cli import io
@@ -52,12 +51,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
 

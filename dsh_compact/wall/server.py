@@ -11,7 +11,6 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from msgspec import Struct, to_builtins
@@ -120,12 +119,7 @@ class WallServer:
         Thread(target=self.serve, name="wall", daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
