@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from dsh_compact import cores
 from dsh_compact.codec import Identity, Scanner, decode
+from dsh_compact.errors import UnreadableLog
 from dsh_compact.events import Event, Place
 from dsh_compact.reader import LogReader
 
@@ -122,7 +123,10 @@ def read_ahead(reader: LogReader, scanner: Scanner) -> Ahead | None:
         return None
     are_dear = scanner.strict or reader.framed or scanner.version == 0
     share = FIRST_SHARE_OF_DEAR_LINES if are_dear else FIRST_SHARE
-    start = reader.boundary(reader.end_bytes + int(left_bytes * share))
+    try:
+        start = reader.boundary(reader.end_bytes + int(left_bytes * share))
+    except UnreadableLog:  # told when all before it has been read
+        return None
     if start is None:
         return None
     import signal

@@ -28,7 +28,7 @@ from strategies import Spoiled, Torn, broken_logs, torn_logs, written_logs
 from dsh_compact import ahead, cores, events, reader
 from dsh_compact.ahead import Ahead, Part
 from dsh_compact.codec import EVERY, Identity, encode
-from dsh_compact.errors import Damage, DshcError, LogError, RuleBroken
+from dsh_compact.errors import Damage, DshcError, LogError, RuleBroken, UnreadableLog
 from dsh_compact.events import (
     Append,
     Event,
@@ -770,6 +770,21 @@ def test_a_signal_that_meets_the_fork_leaves_nothing(
     finally:
         signal.signal(number, usual)
     assert 1 == len(forks)
+
+
+def test_a_place_that_cannot_be_read_is_told_in_its_turn(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails further behind starts no process and ends no reading of what is before."""
+
+    def failing(log: reader.LogReader, from_bytes: int) -> int:
+        raise UnreadableLog(log.path, f"cannot be read at {from_bytes}")
+
+    expected = alone(path)
+    monkeypatch.setattr(reader.LogReader, "boundary", failing)
+    with two_processes() as taken:
+        assert expected == told(path)
+    assert [] == taken
 
 
 @pytest.mark.parametrize("name", ["fork", "pipe"])
