@@ -447,6 +447,21 @@ def test_other_ends_are_refused(protocol: Protocol, reason: str) -> None:
     assert "\x1b" not in words
 
 
+def test_the_last_word_on_the_end_counts(protocol: Protocol) -> None:
+    """A model that went on after an end, and was cut off then, has not summarised."""
+    begun = [one for one in protocol.answer("A first part.") if one != b"data: [DONE]\n\n"]
+    cut = protocol.answer("A second one.", **stop(protocol, protocol.cut))
+    assert "cut at its token limit" in fails(protocol, Streamed([*begun, *cut]))[0]
+
+
+def test_an_end_that_is_none_gives_way(protocol: Protocol) -> None:
+    """A server may say of every piece that there is no end yet, in a word of its own."""
+    begun = protocol.answer("A first part.", **stop(protocol, "null"))
+    begun = [one for one in begun if one != b"data: [DONE]\n\n"]
+    with Endpoint(Streamed([*begun, *protocol.answer(" And its end.")])) as server:
+        assert "A first part. And its end." == ask(protocol, server).text
+
+
 def test_images_are_refused(protocol: Protocol) -> None:
     """Text is wanted, and nothing else."""
     frames = {

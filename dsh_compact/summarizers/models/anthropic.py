@@ -79,7 +79,7 @@ def _piece(endpoint: Endpoint, event: Body) -> Piece:
     stopped = ""
     for part in (event, as_object(event.get("message")), as_object(event.get("delta"))):
         counted |= as_object(part.get("usage"))
-        stopped = stopped or as_word(part.get("stop_reason"))
+        stopped = as_word(part.get("stop_reason")) or stopped
     return Piece(text=_text(endpoint, event), counted=counted, stopped=stopped)
 
 

@@ -103,7 +103,8 @@ def _piece(endpoint: Endpoint, one: Body) -> Piece:
     return Piece(
         text="".join(_text(endpoint, choice) for choice in choices),
         counted=as_object(one.get("usage")),
-        stopped=next(filter(None, reasons), "stop" if one.get("done") is True else ""),
+        stopped=next(filter(None, reversed(reasons)), ""),
+        is_over=one.get("done") is True,
     )
 
 

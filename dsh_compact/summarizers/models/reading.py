@@ -1,8 +1,8 @@
 """One answer as it comes: its text piece by piece, what was counted, why the model stopped.
 
-Rule: an answer counts only where the model stopped because it was done. What an object of the
-answer says is for the provider's module to tell; whatever stands where something else must says
-nothing, or is refused there.
+Rule: an answer counts only where the model stopped because it was done, by the last word on that.
+What an object of the answer says is for the provider's module to tell; whatever stands where
+something else must says nothing, or is refused there.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,14 @@ _TOOL_REASONS: Final = frozenset({"tool_calls", "function_call", "tool_use"})
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """What one object says: some text, what was counted by then, why the model stopped."""
+    """What one object says: some text, what was counted by then, why the model stopped; `is_over`
+    where nothing follows, whether or not anybody said why.
+    """
 
     text: str = ""
     counted: Mapping[str, Any] = {}
     stopped: str = ""
+    is_over: bool = False
 
 
 class Ends(Struct, frozen=True, kw_only=True):
@@ -49,17 +52,19 @@ def reader(
     def read(objects: Iterator[Body]) -> Read:
         texts: list[str] = []
         counted: Body = {}
-        stopped = ""
+        stopped, is_over = "", False
         for one in objects:
             if one.get("error") or one.get("type") == "error":
                 raise told_inside(one)
             piece = piece_of(endpoint, one)
             counted |= piece.counted
-            stopped = stopped or piece.stopped
+            stopped = piece.stopped or stopped
+            is_over = is_over or piece.is_over
             if piece.text:
                 texts.append(piece.text)
                 heard(piece.text)
-        _check_end(endpoint, stopped, ends)
+        if stopped or not is_over:
+            _check_end(endpoint, stopped, ends)
         return Read(text="".join(texts), counted=counted)
 
     return read
