@@ -207,7 +207,7 @@ def test_below_the_threshold_nothing_is_done(tmp_path: Path) -> None:
     assert (0, False, old) == (ran.code, ran.json["acted"], log.read_bytes())
     assert ran.json["tokens_before"] == ran.json["tokens_after"]
     told = dshc("compact", log).out
-    assert 'the conversation is below the threshold; "--force" acts all the same\n' in told
+    assert 'the conversation is below the threshold; "--force" tries all the same\n' in told
 
 
 @pytest.mark.parametrize("force", [["--force"], []], ids=["forced", "over the threshold"])
@@ -245,6 +245,16 @@ def test_a_backend_that_does_nothing_can_be_changed(log: Path) -> None:
     assert (1, 'try another "--backend"') == (done.code, done.json["remedy"])
 
 
+def test_what_a_backend_left_is_for_it_or_for_another(logs: Path) -> None:
+    """It pruned all that it can, which is not enough: the same again does nothing, another does."""
+    log = logs / "v4-killed.jsonl"
+    pruned = dshc("compact", log, "--backend", "prune-only", "--window", "300", "--json").json
+    remedy = 'more can go: run it again, or with another "--backend"'
+    assert (True, True, remedy) == (pruned["acted"], pruned["over_threshold"], pruned["remedy"])
+    assert 1 == dshc("compact", log, "--backend", "prune-only", "--window", "300").code
+    assert 0 == dshc("compact", log, "--backend", "drop-oldest", "--window", "300").code
+
+
 def test_a_failed_attempt_is_repeated_only_by_force(log: Path) -> None:
     """The second run says why it spends nothing; --force tries again."""
     backend = f"{mine(log.parent, BROKEN)}:Mine"
@@ -253,7 +263,7 @@ def test_a_failed_attempt_is_repeated_only_by_force(log: Path) -> None:
     ran = dshc("compact", log, "--backend", backend, "--json")
     assert (1, size) == (ran.code, log.stat().st_size)
     assert "has failed" in ran.json["reason"]
-    assert '"--force" acts all the same' == ran.json["remedy"]
+    assert '"--force" tries all the same' == ran.json["remedy"]
     assert 5 == dshc("compact", log, "--force", "--backend", backend).code
 
 

@@ -111,11 +111,14 @@ def remedy(log: str, outcome: Outcome) -> str:
         case None:
             return ""
         case Advice.FORCE:
-            return '"--force" acts all the same'
+            return '"--force" tries all the same'
         case Advice.SHORTER_TAIL:
             return 'more can go with "--keep-last 1"'
         case Advice.AGAIN:
-            return "more can go: run it again" if outcome.acted else 'try another "--backend"'
+            other = 'another "--backend"'
+            return (
+                f"more can go: run it again, or with {other}" if outcome.acted else f"try {other}"
+            )
         case Advice.LOOK:
             return f'"dshc measure {safe(log)}" shows what fills the window'
         case _:
