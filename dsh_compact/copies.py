@@ -63,7 +63,11 @@ def _copied(source: str | os.PathLike[str] | bytes, folder: Path) -> Path:
     path, _ = find_log(os.fspath(source))
     copy = folder / (Path(path).name if path.endswith(LOG_SUFFIXES) else PLAIN_NAME)
     try:
-        with open(open_quietly(path), "rb") as original, open(copy, "xb") as target:
+        fd = open_quietly(path)
+    except OSError as fault:
+        raise UnreadableLog(path, f"cannot be opened: {fault.strerror}") from fault
+    try:
+        with open(fd, "rb") as original, open(copy, "xb") as target:
             shutil.copyfileobj(original, target, PIECE_BYTES)
     except OSError as fault:
         raise UnreadableLog(

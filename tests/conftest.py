@@ -20,9 +20,12 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
+# A shell starts what runs in the background without Ctrl-C, `nohup` without a hang-up, and every
+# process of the tests inherits it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell starts what runs in the background so, and every process of the tests inherits it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -76,7 +76,7 @@ def test_a_person_reads_that_little_is_known() -> None:
         dshc("classify", "It failed.").out
         == """\
 OTHER: nothing is known about this error
-  decided by  its status or its code alone
+  decided by  its status or its code, if any: no known wording is in it
 """
     )
 

@@ -57,7 +57,7 @@ def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
 def test_what_is_not_there_cannot_be_copied(tmp_path: Path) -> None:
     """The error is the log's, and names it."""
     with (
-        pytest.raises(UnreadableLog, match=r"nowhere\.jsonl: cannot be copied"),
+        pytest.raises(UnreadableLog, match=r"nowhere\.jsonl: cannot be opened"),
         private_copy(tmp_path / "nowhere.jsonl"),
     ):
         pass

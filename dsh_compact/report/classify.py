@@ -103,4 +103,4 @@ def _decided(refusal: Refusal) -> str:
         if row.name == refusal.wording:
             family = "" if row.family == "any" else f"{row.family}, "
             return f"{row.name} ({family}{row.source})"
-    return "its status or its code alone"
+    return "its status or its code, if any: no known wording is in it"

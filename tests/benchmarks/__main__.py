@@ -9,8 +9,9 @@ Every command is a whole process, started in turn with the ones that it is compa
 meet the same machine; what counts is the median of the rounds, as a ratio to another command of the
 same case (usually `orjson.loads` over the lines of the same log). Judged is the time by the clock,
 start-up included: a large log is read by two processes, and a folder of logs by as many as there
-are cores. The CPU time of all of them, user and system, stands beside it; it judges where all that
-is compared is short and runs in one process, since the clock shows what else the machine does, too.
+are cores. The CPU time of all of them, user and system, stands beside it; it judges start-up, since
+the clock shows what else the machine does, too, and growth, of which the clock would hide some
+where only the larger log has two processes.
 The peak is that of the largest process (`ru_maxrss`). Exits 1 when a promise is broken.
 
 It doesn't import the product or the generator: a fat parent would lend its memory to its children's
