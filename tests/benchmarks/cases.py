@@ -64,8 +64,8 @@ class Case:
     """Logs by name, each with the generator's words; commands by label, in which names are logs.
 
     What has no promise is measured against the first command. `judged` by the clock, or by CPU time
-    where all that is compared is short, or where it is growth that matters, and a second process for
-    the larger log alone would hide some.
+    where all that is compared is short, or where growth matters, of which a second process for the
+    larger log alone would hide some.
     """
 
     title: str
@@ -199,7 +199,6 @@ CASES: Final[Mapping[str, Case]] = {
             Promise(command="measure, a message", at_most=2, times="as many bytes without"),
             Promise(command="measure, a result", at_most=2, times="as many bytes of results"),
         ],
-        judged="CPU",
     ),
     "live-prunes": Case(
         title="50,000 results pruned",
