@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, NoReturn, Self
 
 import msgspec
@@ -81,12 +80,7 @@ class Ahead:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def _end(self) -> None:

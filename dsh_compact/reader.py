@@ -10,7 +10,6 @@ import stat
 import sys
 from collections.abc import Iterator
 from io import RawIOBase
-from types import TracebackType
 from typing import BinaryIO, Final, NamedTuple, Self, cast
 
 from dsh_compact import frames
@@ -96,12 +95,7 @@ class LogReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

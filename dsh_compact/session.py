@@ -9,7 +9,6 @@ import os
 import time
 from _thread import RLock, get_ident  # without what `threading` adds: start-up is a promise
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, cast
 
 from dsh_compact import meter as metering
@@ -124,12 +123,7 @@ class Session:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

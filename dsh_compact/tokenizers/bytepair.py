@@ -8,13 +8,13 @@ A lone surrogate counts as U+FFFD, which is what a provider's JSON parser puts i
 module knows no vocabulary and no file.
 """
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
 from typing import Final, NamedTuple
 
+from dsh_compact import cores
 from dsh_compact.tokenizers import Progress
 from dsh_compact.tokenizers.seams import SLICE_CHARS, slices
 
@@ -48,7 +48,7 @@ class BytePairTokenizer:
         import tiktoken
 
         self.name: Final = name
-        self._threads = threads or min(MAX_THREADS, _cores())
+        self._threads = threads or min(MAX_THREADS, cores.count())
         # Without special tokens, none can be recognised in a log's text.
         self._encoding = tiktoken.Encoding(
             name, pat_str=pattern, mergeable_ranks=ranks, special_tokens={}
@@ -82,13 +82,6 @@ class BytePairTokenizer:
     def _count_batch(self, batch: Batch) -> list[int]:
         encode = self._encoding.encode_ordinary
         return [len(encode(part)) for part in batch.parts]
-
-
-def _cores() -> int:
-    """The cores that this process may use, where the system tells; else all of them."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Batch]:
